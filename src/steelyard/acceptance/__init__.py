@@ -1,0 +1,1 @@
+"""Benchmark runs and criteria become verdicts. Empty until its issue is worked."""

@@ -1,0 +1,1 @@
+"""The ten answers over the ledgers, one contract for all of them."""

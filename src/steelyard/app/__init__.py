@@ -1,0 +1,1 @@
+"""Composition root: the console script, settings, wiring of readers to the store."""

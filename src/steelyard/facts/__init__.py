@@ -1,0 +1,1 @@
+"""What was seen: immutable typed rows, one file per table, with the common keys of ``base.Fact``."""

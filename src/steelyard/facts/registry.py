@@ -1,0 +1,40 @@
+"""All fact tables, in the order in which a newcomer should read them."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from steelyard.facts.base import Fact
+from steelyard.facts.container import Container
+from steelyard.facts.device import Device
+from steelyard.facts.device_sample import DeviceSample
+from steelyard.facts.event import Event
+from steelyard.facts.finding import Finding
+from steelyard.facts.grant import Grant
+from steelyard.facts.import_file import ImportFile
+from steelyard.facts.inventory_basis import InventoryBasis
+from steelyard.facts.node import Node
+from steelyard.facts.owner import Owner
+from steelyard.facts.process_sample import ProcessSample
+from steelyard.facts.request import Request
+from steelyard.facts.sighting import Sighting
+from steelyard.facts.source_status import SourceStatus
+from steelyard.facts.unit import Unit
+
+FACTS: Final[tuple[type[Fact], ...]] = (
+    Node,
+    Device,
+    Unit,
+    Request,
+    Container,
+    Grant,
+    Owner,
+    Sighting,
+    DeviceSample,
+    ProcessSample,
+    Event,
+    Finding,
+    SourceStatus,
+    InventoryBasis,
+    ImportFile,
+)

@@ -1,0 +1,1 @@
+"""An alert becomes a proposal; decides and never acts. Empty until its issue is worked."""

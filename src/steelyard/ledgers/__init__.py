@@ -1,0 +1,1 @@
+"""What must add up: postings and balances that SQL models derive from facts."""

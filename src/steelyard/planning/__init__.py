@@ -1,0 +1,1 @@
+"""Demand shapes become a plan. Empty until its issue is worked."""

@@ -1,0 +1,1 @@
+"""Words without a domain: instants, windows, units, unknowns, errors, translations. Imports nothing of ours."""

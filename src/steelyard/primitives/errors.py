@@ -1,0 +1,53 @@
+"""What can go wrong, by who is at fault: us, the world for now, the world for good, the person at the keyboard."""
+
+from __future__ import annotations
+
+
+class SteelyardError(Exception):
+    """Base of all errors that a person may be shown as one line. ``exit_code`` is what a command ends with."""
+
+    exit_code = 2
+
+
+class InvariantError(AssertionError):
+    """Our own mistake: a rule that must always hold does not. Never caught."""
+
+
+class UsageError(SteelyardError):
+    """The request cannot be carried out as written: expected, found, where, what to do."""
+
+    exit_code = 2
+
+
+class StoreLocked(SteelyardError):
+    """Another process holds the data directory."""
+
+    exit_code = 3
+
+
+class SourceUnavailable(SteelyardError):
+    """The world, may pass: a source that does not answer now. ``retry_after_seconds`` is a hint or None."""
+
+    exit_code = 3
+
+    def __init__(self, message: str, retry_after_seconds: float | None = None) -> None:
+        super().__init__(message)
+        self.retry_after_seconds = retry_after_seconds
+
+
+class SourceUnsupported(SteelyardError):
+    """The world, will not pass: a format or version that no reader knows."""
+
+    exit_code = 3
+
+
+class SourceMalformed(SteelyardError):
+    """A line or object that cannot be read. ``line`` counts from 1 (0: the file as a whole); ``excerpt`` is cut to 200 characters."""
+
+    exit_code = 3
+
+    def __init__(self, message: str, line: int = 0, excerpt: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.line = line
+        self.excerpt = excerpt[:200]

@@ -1,0 +1,1 @@
+"""Ports that ``app`` implements, and what all surfaces render with."""

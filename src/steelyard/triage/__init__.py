@@ -1,0 +1,1 @@
+"""A symptom becomes ranked hypotheses. Empty until its issue is worked."""
