@@ -15,7 +15,7 @@ class Grant(Fact, frozen=True, kw_only=True):
     ``device_plugin`` (a plain extended resource: the device is unknown), ``time_slicing``, ``mps``, ``mig_plugin``, ``shared_scheme``
     (a row of the settings' table), ``declared`` (holdings CSV), ``trace``.
     device_uuid: the physical card without any suffix; None with ``device_unknown_reason``. unit_kind, unit_id: which part of it.
-    quantity: how many cards (or replicas, or instances) a row without device stands for; 1 with a device.
+    resource_name: the extended resource behind a plain grant. quantity: how many cards (or replicas, or instances) a row without device stands for; 1 with a device.
     memory_mib, cores_percent: granted per device, None where the scheme does not say. compute_slices/_total, memory_slices/_total:
     MIG; replicas: per card under sharing; share_ppm: set only where the scheme itself states the share of one card.
     requested_memory_mib, requested_cores_percent: what the same container asked for per device, None where it did not.
@@ -32,6 +32,7 @@ class Grant(Fact, frozen=True, kw_only=True):
     container: str
     container_kind: str = "app"
     scheme: str
+    resource_name: str | None = None
     node: str | None = None
     device_uuid: str | None = None
     device_unknown_reason: str | None = None

@@ -1,0 +1,188 @@
+"""A Pod object parsed once, in the shape that every reader of pods needs.
+
+``app`` calls ``parse_pod`` once per payload and hands the result to every reader registered for pods (kube_api, hami, ...).
+Nothing here judges: stamps, requests and statuses are taken as they stand; what cannot be read is a PodProblem that the
+kube_api reader turns into a finding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from steelyard.primitives.errors import SourceMalformed
+from steelyard.primitives.instant import Instant, parse_instant
+from steelyard.sources.shared.quantity import parse_count
+
+APP: Final = "app"
+INIT: Final = "init"
+SIDECAR: Final = "sidecar"
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerView:
+    """One container: kind ``app``, ``init`` or ``sidecar``; resources = limits over requests, as written; state stamps or None."""
+
+    name: str
+    kind: str
+    position: int
+    resources: Mapping[str, Any]
+    image: str | None = None
+    state: str | None = None
+    started_at: Instant | None = None
+    ended_at: Instant | None = None
+    exit_code: int | None = None
+    reason: str | None = None
+    restart_count: int = 0
+    container_id: str | None = None
+
+    def count(self, resource: str) -> int:
+        """The whole number asked for of an extended resource; 0 where it is absent or unreadable."""
+        value = self.resources.get(resource)
+        if value is None:
+            return 0
+        try:
+            return parse_count(value)
+        except ValueError:
+            return 0
+
+
+@dataclass(frozen=True, slots=True)
+class PodView:
+    """One Pod. ``containers`` lists init containers (sidecars among them) first, then app containers, as HAMi >= 2.9 counts slots."""
+
+    uid: str
+    namespace: str
+    name: str
+    labels: Mapping[str, str]
+    annotations: Mapping[str, str]
+    owner_references: Sequence[Mapping[str, Any]]
+    node: str | None
+    phase: str
+    status_reason: str | None
+    scheduler: str | None
+    priority: int | None
+    created_at: Instant | None
+    deletion_at: Instant | None
+    scheduled_at: Instant | None
+    started_at: Instant | None
+    containers: Sequence[ContainerView]
+    tolerations: Sequence[Mapping[str, Any]]
+    qos: str | None
+    raw: Mapping[str, Any]
+    problems: Sequence[str] = ()
+
+    @property
+    def subject(self) -> str:
+        """How findings name it."""
+        return f"pod {self.namespace}/{self.name}"
+
+
+def mapping_of(value: object) -> Mapping[str, Any]:
+    """The value where it is a JSON object, else an empty one: a hostile shape reads as absent, never as a crash."""
+    return value if isinstance(value, dict) else {}
+
+
+def list_of(value: object) -> Sequence[Mapping[str, Any]]:
+    """The objects of a JSON array; anything else in it, or anything that is no array, is left out."""
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+
+
+def text_of(value: object) -> str | None:
+    """The value where it is a non-empty string, else None."""
+    return value if isinstance(value, str) and value else None
+
+
+def texts_of(value: object) -> Mapping[str, str]:
+    """A string map such as labels or annotations; entries that are no strings are left out."""
+    return {key: item for key, item in mapping_of(value).items() if isinstance(item, str)}
+
+
+def instant_of(value: object, problems: list[str], where: str) -> Instant | None:
+    """The stamp, or None where it is absent; an unreadable one is noted in ``problems``."""
+    if value is None:
+        return None
+    if not isinstance(value, str):
+        problems.append(f"{where}: expected a time, found {type(value).__name__}")
+        return None
+    try:
+        return parse_instant(value)
+    except ValueError as error:
+        problems.append(f"{where}: {error}")
+        return None
+
+
+def parse_pod(payload: Mapping[str, Any]) -> PodView:
+    """A Pod object as a PodView. Raises SourceMalformed where it has no name; every lesser trouble is in ``problems``."""
+    problems: list[str] = []
+    metadata, spec, status = (mapping_of(payload.get(key)) for key in ("metadata", "spec", "status"))
+    name = text_of(metadata.get("name"))
+    if name is None:
+        raise SourceMalformed("expected metadata.name in a Pod, found none", excerpt=str(dict(metadata))[:200])
+    namespace = text_of(metadata.get("namespace")) or "default"
+    scheduled_at = None
+    for condition in list_of(status.get("conditions")):
+        if condition.get("type") == "PodScheduled" and condition.get("status") == "True":
+            scheduled_at = instant_of(condition.get("lastTransitionTime"), problems, "PodScheduled.lastTransitionTime")
+    containers = [
+        *_containers(list_of(spec.get("initContainers")), list_of(status.get("initContainerStatuses")), True, problems),
+        *_containers(list_of(spec.get("containers")), list_of(status.get("containerStatuses")), False, problems),
+    ]
+    priority = spec.get("priority")
+    return PodView(
+        uid=text_of(metadata.get("uid")) or f"name:{namespace}/{name}",
+        namespace=namespace,
+        name=name,
+        labels=texts_of(metadata.get("labels")),
+        annotations=texts_of(metadata.get("annotations")),
+        owner_references=list_of(metadata.get("ownerReferences")),
+        node=text_of(spec.get("nodeName")),
+        phase=text_of(status.get("phase")) or "Unknown",
+        status_reason=text_of(status.get("reason")),
+        scheduler=text_of(spec.get("schedulerName")),
+        priority=priority if isinstance(priority, int) and not isinstance(priority, bool) and abs(priority) < 2**63 else None,
+        created_at=instant_of(metadata.get("creationTimestamp"), problems, "metadata.creationTimestamp"),
+        deletion_at=instant_of(metadata.get("deletionTimestamp"), problems, "metadata.deletionTimestamp"),
+        scheduled_at=scheduled_at,
+        started_at=instant_of(status.get("startTime"), problems, "status.startTime"),
+        containers=containers,
+        tolerations=list_of(spec.get("tolerations")),
+        qos=text_of(status.get("qosClass")),
+        raw=payload,
+        problems=problems,
+    )
+
+
+def _containers(
+    specs: Sequence[Mapping[str, Any]], statuses: Sequence[Mapping[str, Any]], init: bool, problems: list[str]
+) -> list[ContainerView]:
+    by_name = {status.get("name"): status for status in statuses}
+    views = []
+    for position, spec in enumerate(specs):
+        name = text_of(spec.get("name")) or f"#{position}"
+        sidecar = init and spec.get("restartPolicy") == "Always"
+        resources = mapping_of(spec.get("resources"))
+        status = mapping_of(by_name.get(name))
+        states = mapping_of(status.get("state"))
+        state = next((key for key in ("running", "terminated", "waiting") if isinstance(states.get(key), dict)), None)
+        detail = mapping_of(states.get(state or ""))
+        restarts = status.get("restartCount")
+        exit_code = detail.get("exitCode")
+        views.append(
+            ContainerView(
+                name=name,
+                kind=SIDECAR if sidecar else INIT if init else APP,
+                position=position,
+                resources={**mapping_of(resources.get("requests")), **mapping_of(resources.get("limits"))},
+                image=text_of(spec.get("image")),
+                state=state,
+                started_at=instant_of(detail.get("startedAt"), problems, f"{name}.startedAt"),
+                ended_at=instant_of(detail.get("finishedAt"), problems, f"{name}.finishedAt") if state == "terminated" else None,
+                exit_code=exit_code if isinstance(exit_code, int) else None,
+                reason=text_of(detail.get("reason")),
+                restart_count=restarts if isinstance(restarts, int) and restarts >= 0 else 0,
+                container_id=text_of(status.get("containerID")),
+            )
+        )
+    return views
