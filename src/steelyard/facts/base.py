@@ -46,7 +46,7 @@ class Column:
     nullable: bool
 
 
-_SQL_TYPES: Final = {int: "BIGINT", str: "VARCHAR", bool: "BOOLEAN", float: "DOUBLE"}
+_SQL_TYPES: Final[dict[object, str]] = {int: "BIGINT", str: "VARCHAR", bool: "BOOLEAN", float: "DOUBLE"}
 
 
 @cache
@@ -73,4 +73,4 @@ def _column(name: str, hint: object) -> Column:
         return Column(name, "TIMESTAMP", nullable)
     if hint not in _SQL_TYPES:
         raise InvariantError(f"column {name}: no SQL type for {hint}")
-    return Column(name, _SQL_TYPES[typing.cast(type, hint)], nullable)
+    return Column(name, _SQL_TYPES[hint], nullable)

@@ -141,7 +141,9 @@ def parse_pod(payload: Mapping[str, Any]) -> PodView:
         phase=text_of(status.get("phase")) or "Unknown",
         status_reason=text_of(status.get("reason")),
         scheduler=text_of(spec.get("schedulerName")),
-        priority=priority if isinstance(priority, int) and not isinstance(priority, bool) and abs(priority) < 2**63 else None,
+        priority=priority
+        if isinstance(priority, int) and not isinstance(priority, bool) and abs(priority) < 2**63
+        else None,
         created_at=instant_of(metadata.get("creationTimestamp"), problems, "metadata.creationTimestamp"),
         deletion_at=instant_of(metadata.get("deletionTimestamp"), problems, "metadata.deletionTimestamp"),
         scheduled_at=scheduled_at,
@@ -178,7 +180,9 @@ def _containers(
                 image=text_of(spec.get("image")),
                 state=state,
                 started_at=instant_of(detail.get("startedAt"), problems, f"{name}.startedAt"),
-                ended_at=instant_of(detail.get("finishedAt"), problems, f"{name}.finishedAt") if state == "terminated" else None,
+                ended_at=instant_of(detail.get("finishedAt"), problems, f"{name}.finishedAt")
+                if state == "terminated"
+                else None,
                 exit_code=exit_code if isinstance(exit_code, int) else None,
                 reason=text_of(detail.get("reason")),
                 restart_count=restarts if isinstance(restarts, int) and restarts >= 0 else 0,
