@@ -1,0 +1,25 @@
+"""Fixtures that all tests share."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+
+
+def shared_folder() -> Path | None:
+    """The shared folder named by STEELYARD_SHARED, else the one beside the repository; None where there is none."""
+    folder = Path(os.environ.get("STEELYARD_SHARED") or REPOSITORY.parent / "shared")
+    return folder if (folder / "cases").is_dir() else None
+
+
+@pytest.fixture(scope="session")
+def shared() -> Path:
+    """The shared folder with the handed cases; skips, and says so, where it is not there."""
+    folder = shared_folder()
+    if folder is None:
+        pytest.skip("the shared cases are not here: set STEELYARD_SHARED, or lay the folder beside the repository")
+    return folder
