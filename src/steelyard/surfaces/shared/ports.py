@@ -1,0 +1,107 @@
+"""What a surface may ask of the application: protocols that ``app`` implements and hands in, so that no surface imports it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from steelyard.answers.contract import Answer
+from steelyard.primitives.instant import DurationUs, Instant, Window
+
+Progress = Callable[[str, int, int], None]
+"""Called with (what, done, total); total 0 = not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class ImportRequest:
+    """What to import. ``kind`` None = detect per file. ``as_of`` None = inferred. ``expected_interval_us`` declares that between two
+    complete listings no further apart the world was seen throughout. ``companions``: role -> file (``nodes`` of an openb trace)."""
+
+    paths: Sequence[Path]
+    kind: str | None = None
+    as_of: Instant | None = None
+    cluster: str = "default"
+    node: str | None = None
+    epoch: Instant | None = None
+    expected_interval_us: DurationUs | None = None
+    companions: Mapping[str, Path] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class FileReport:
+    """What became of one file. ``status``: imported, unchanged (same bytes and as-of seen before), refused (nothing usable in it)."""
+
+    path: str
+    kind: str
+    status: str
+    facts_count: int
+    new_count: int
+    refused_count: int
+    message: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ImportReport:
+    """What became of an import: per file, the as-of instant with its basis, and how many findings it raised by code."""
+
+    files: Sequence[FileReport]
+    as_of: Instant | None
+    as_of_basis: str
+    findings_by_code: Mapping[str, int]
+    postings_count: int
+
+
+class Importer(Protocol):
+    """Takes files into the store, one transaction a file, and posts the ledgers."""
+
+    def import_paths(self, request: ImportRequest, progress: Progress) -> ImportReport:
+        """Import; one bad file never stops the others. Raises UsageError where a path does not exist or the kind is unknown."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A question as asked: ``at`` for an instant, ``window`` for a stretch; both None = the whole of the stored time, now = its end.
+    ``by``: dimensions or labels to group by. ``where``: dimension -> value filters. ``explain``: add SQL and definitions."""
+
+    at: Instant | None = None
+    window: Window | None = None
+    by: Sequence[str] = ()
+    where: Mapping[str, str] = field(default_factory=dict)
+    explain: bool = False
+
+
+class Query(Protocol):
+    """Answers the ten questions from the data directory."""
+
+    def answer(self, number: int, question: Question) -> Answer:
+        """The answer to Q``number``. Raises UsageError for a question that is not built or a dimension that does not exist."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class DemoSpec:
+    """A simulated estate: how many GPUs and days, and the seed that fixes everything."""
+
+    gpus: int = 64
+    days: int = 14
+    seed: int = 7
+
+
+class Demo(Protocol):
+    """Simulates an estate, reads it back through the real readers and leaves it in the data directory."""
+
+    def run(self, spec: DemoSpec, progress: Progress) -> ImportReport:
+        """Write the simulated sources, import them, post. The same spec gives the same bytes."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Ports:
+    """All doors a surface is given."""
+
+    importer: Callable[[Path], Importer]
+    query: Callable[[Path], Query]
+    demo: Callable[[Path], Demo]
