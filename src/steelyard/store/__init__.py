@@ -1,1 +1,6 @@
-"""The embedded DuckDB store: append facts, run models, migrate. The only importer of an engine."""
+"""The store: one embedded DuckDB file that takes facts, runs models and migrates. The only package that imports an engine."""
+
+from steelyard.store.appending import AppendResult
+from steelyard.store.store import Store
+
+__all__ = ["AppendResult", "Store"]

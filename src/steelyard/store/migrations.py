@@ -1,0 +1,121 @@
+"""How the file grows with the code: numbered steps, and one general step that adds declared columns to existing tables.
+
+``store.migration`` records each step once. A file that a newer version wrote is refused with a clear line; nothing is ever
+dropped or rewritten here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import duckdb
+import msgspec
+
+from steelyard.facts.base import Column, Fact, columns_of
+from steelyard.facts.registry import FACTS
+from steelyard.primitives.errors import UsageError
+from steelyard.primitives.i18n import _
+from steelyard.store.appending import KEY_COLUMNS
+
+SCHEMAS: Final = ("store", "fact", "dim", "ledger")
+
+
+@dataclass(frozen=True, slots=True)
+class Migration:
+    """One step: its number, what it does in one phrase, and the doing."""
+
+    version: int
+    name: str
+    apply: Callable[[duckdb.DuckDBPyConnection], None]
+
+
+def _first(connection: duckdb.DuckDBPyConnection) -> None:
+    for schema in SCHEMAS:
+        connection.execute(f"CREATE SCHEMA IF NOT EXISTS {schema}")
+
+
+MIGRATIONS: Final[tuple[Migration, ...]] = (Migration(1, "schemas for facts, dimensions and ledgers", _first),)
+
+
+def file_version(connection: duckdb.DuckDBPyConnection) -> int:
+    """The last step the file has seen; 0 for a new file."""
+    found = connection.execute(
+        "SELECT count(*) FROM duckdb_tables() WHERE schema_name = 'store' AND table_name = 'migration'"
+    ).fetchone()
+    if not found or not found[0]:
+        return 0
+    row = connection.execute("SELECT coalesce(max(version), 0) FROM store.migration").fetchone()
+    return int(row[0]) if row else 0
+
+
+def migrate(
+    connection: duckdb.DuckDBPyConnection,
+    migrations: Sequence[Migration] = MIGRATIONS,
+    facts: Sequence[type[Fact]] = FACTS,
+) -> None:
+    """Bring the file to the code's version, all or nothing. Raises UsageError where the file is newer than the code."""
+    known = max(step.version for step in migrations)
+    version = file_version(connection)
+    refuse_newer(version, known)
+    connection.execute("BEGIN")
+    try:
+        connection.execute("CREATE SCHEMA IF NOT EXISTS store")
+        connection.execute(
+            "CREATE TABLE IF NOT EXISTS store.migration (version BIGINT, name VARCHAR, applied_at TIMESTAMP)"
+        )
+        for step in migrations:
+            if step.version > version:
+                step.apply(connection)
+                connection.execute(
+                    "INSERT INTO store.migration VALUES (?, ?, now() AT TIME ZONE 'UTC')", [step.version, step.name]
+                )
+        for fact in facts:
+            _bring_table(connection, fact)
+        connection.execute("COMMIT")
+    except BaseException:
+        connection.execute("ROLLBACK")
+        raise
+
+
+def refuse_newer(version: int, known: int) -> None:
+    """Raises UsageError where the file's version is beyond what this code knows."""
+    if version > known:
+        raise UsageError(
+            _(
+                "the data directory was written by a newer version (layout {found}; this one knows {known}): upgrade"
+            ).format(found=version, known=known)
+        )
+
+
+def missing_columns(connection: duckdb.DuckDBPyConnection, fact: type[Fact]) -> list[Column]:
+    """Declared columns that the file's table lacks. Raises UsageError for columns or types that this code does not declare."""
+    declared = {column.name: column for column in (*columns_of(fact), *KEY_COLUMNS)}
+    rows = connection.execute(
+        "SELECT column_name, data_type FROM duckdb_columns() WHERE schema_name = 'fact' AND table_name = ?",
+        [fact.TABLE],
+    ).fetchall()
+    for name, sql_type in rows:
+        if name not in declared or declared[name].sql_type != sql_type:
+            raise UsageError(
+                _("fact.{table} has a column {name} {type} that this version does not declare: upgrade").format(
+                    table=fact.TABLE, name=name, type=sql_type
+                )
+            )
+    present = {name for name, _type in rows}
+    return [column for name, column in declared.items() if name not in present]
+
+
+def _bring_table(connection: duckdb.DuckDBPyConnection, fact: type[Fact]) -> None:
+    missing = missing_columns(connection, fact)
+    if len(missing) == len(columns_of(fact)) + len(KEY_COLUMNS):
+        columns = ", ".join(f'"{c.name}" {c.sql_type}{"" if c.nullable else " NOT NULL"}' for c in missing)
+        connection.execute(f"CREATE TABLE fact.{fact.TABLE} ({columns})")
+        return
+    defaults = {item.name: item.default for item in msgspec.structs.fields(fact)}
+    for column in missing:
+        connection.execute(f'ALTER TABLE fact.{fact.TABLE} ADD COLUMN "{column.name}" {column.sql_type}')
+        default: Any = defaults.get(column.name)
+        if default is not None and default is not msgspec.NODEFAULT:
+            connection.execute(f'UPDATE fact.{fact.TABLE} SET "{column.name}" = ?', [default])

@@ -1,0 +1,229 @@
+"""``Store``: the data directory's one DuckDB file.
+
+Facts go in by ``append`` (idempotent, one transaction); everything else is SQL over ``fact.*``, ``dim.*`` and ``ledger.*``.
+Conventions for authors of SQL: instants are TIMESTAMP in UTC; ``rows`` gives them back as naive UTC datetimes, so select
+``epoch_us(x)`` where you want an Instant, and write ``make_timestamp(?)`` to bind one. Values are always bound, never pasted.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final
+
+import duckdb
+import pyarrow as pa
+
+from steelyard.facts.base import Fact, columns_of
+from steelyard.facts.registry import FACTS
+from steelyard.primitives.errors import InvariantError, StoreLocked, UsageError
+from steelyard.primitives.i18n import _
+from steelyard.store import migrations
+from steelyard.store.appending import BATCH, KEY_COLUMNS, AppendResult, batch_sql
+from steelyard.store.columns import ARROW_TYPES, by_class, check_instants, table_of
+
+FILE_NAME: Final = "steelyard.duckdb"
+_IDENTIFIER: Final = re.compile(r"[a-z_][a-z0-9_]*(\.[a-z_][a-z0-9_]*)?\Z")
+_SETTINGS: Final = {"autoinstall_known_extensions": "false", "autoload_known_extensions": "false"}
+
+
+class Store:
+    """One open data directory. Not shared between threads; one process writes at a time."""
+
+    def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
+        self._connection = connection
+        self._depth = 0
+
+    @classmethod
+    def open(cls, directory: Path, *, read_only: bool = False) -> Store:
+        """The store in ``directory``, made and migrated where needed.
+
+        Raises StoreLocked (one line, with the other process where the engine names it) while another process holds it, and
+        UsageError where it cannot be opened, is newer than this code, or (``read_only``) is not there or not yet migrated.
+        """
+        path = directory / FILE_NAME
+        if read_only and not path.is_file():
+            raise UsageError(
+                _(
+                    "no data in {directory}: expected {file}; run `steelyard import` first, or name it with --data"
+                ).format(directory=directory, file=FILE_NAME)
+            )
+        try:
+            if not read_only:
+                directory.mkdir(parents=True, exist_ok=True)
+            connection = duckdb.connect(str(path), read_only=read_only, config=dict(_SETTINGS))
+        except (duckdb.Error, OSError) as error:
+            raise _opening_error(path, error) from error
+        return cls._prepare(connection, read_only)
+
+    @classmethod
+    def open_memory(cls) -> Store:
+        """An empty store that lives in memory, for tests."""
+        return cls._prepare(duckdb.connect(":memory:", config=dict(_SETTINGS)), read_only=False)
+
+    @classmethod
+    def _prepare(cls, connection: duckdb.DuckDBPyConnection, read_only: bool) -> Store:
+        try:
+            connection.execute("SET TimeZone = 'UTC'")
+            if read_only:
+                _check_layout(connection)
+            else:
+                migrations.migrate(connection)
+            _load_macros(connection)
+        except BaseException:
+            connection.close()
+            raise
+        return cls(connection)
+
+    def append(self, facts: Iterable[Fact], *, import_id: str | None = None) -> AppendResult:
+        """Add the facts that are not there yet, in one transaction (or within the open one).
+
+        The same identity seen again adds nothing; its ``observed_at`` is the earliest of all sightings, whatever the order of
+        arrival. Raises InvariantError for AT_OBSERVATION, an instant outside the years 1 to 9999, or NULL where the class
+        allows none; then nothing of the batch is stored.
+        """
+        groups = by_class(facts)
+        return self.append_tables({fact: table_of(fact, rows) for fact, rows in groups.items()}, import_id=import_id)
+
+    def append_tables(self, tables: Mapping[type[Fact], pa.Table], *, import_id: str | None = None) -> AppendResult:
+        """As ``append``, for facts that are Arrow tables already (``columns.table_of``)."""
+        for fact, table in tables.items():
+            check_instants(fact, table)
+        new: dict[str, int] = {}
+        with self.transaction():
+            for fact, table in tables.items():
+                new[fact.TABLE] = self._append_table(fact, table, import_id) if table.num_rows else 0
+        return AppendResult(sum(table.num_rows for table in tables.values()), sum(new.values()), new)
+
+    def _append_table(self, fact: type[Fact], table: pa.Table, import_id: str | None) -> int:
+        self._connection.register(BATCH, table)
+        try:
+            self.execute(batch_sql(fact), [import_id])
+        finally:
+            self._connection.unregister(BATCH)
+        low, high = self.rows(f"SELECT min(occurred_at), max(occurred_at) FROM {BATCH}_rows")[0]
+        names = ", ".join(f'"{c.name}"' for c in (*columns_of(fact), *KEY_COLUMNS))
+        self.execute(
+            f"""UPDATE fact.{fact.TABLE} AS kept SET observed_at = batch.observed_at FROM {BATCH}_rows AS batch
+            WHERE kept.occurred_at BETWEEN ? AND ? AND kept.fact_id = batch.fact_id
+              AND batch.observed_at < kept.observed_at""",
+            [low, high],
+        )
+        added = self.rows(
+            f"""INSERT INTO fact.{fact.TABLE} ({names}) SELECT {names} FROM {BATCH}_rows
+            WHERE fact_id NOT IN (SELECT fact_id FROM fact.{fact.TABLE} WHERE occurred_at BETWEEN ? AND ?)
+            ORDER BY occurred_at, natural_key""",
+            [low, high],
+        )[0][0]
+        self.execute(f"DROP TABLE {BATCH}_rows")
+        return int(added)
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """All or nothing. A transaction inside another is part of the outer one."""
+        if self._depth:
+            yield
+            return
+        self._connection.execute("BEGIN")
+        self._depth = 1
+        try:
+            yield
+        except BaseException:
+            self._depth = 0
+            self._connection.execute("ROLLBACK")
+            raise
+        self._depth = 0
+        self._connection.execute("COMMIT")
+
+    def rows(self, sql: str, parameters: Sequence[object] | Mapping[str, object] = ()) -> list[tuple[Any, ...]]:
+        """The result as tuples; TIMESTAMP as naive UTC datetime, DECIMAL as Decimal."""
+        return self._run(sql, parameters).fetchall()
+
+    def records(self, sql: str, parameters: Sequence[object] | Mapping[str, object] = ()) -> list[dict[str, Any]]:
+        """The result as one dict per row, keyed by column name."""
+        result = self._run(sql, parameters)
+        names = [column[0] for column in result.description or ()]
+        return [dict(zip(names, row, strict=True)) for row in result.fetchall()]
+
+    def execute(self, sql: str, parameters: Sequence[object] | Mapping[str, object] = ()) -> None:
+        """Run one or several statements and drop the result."""
+        self._run(sql, parameters)
+
+    def load_rows(self, table: str, columns: Sequence[tuple[str, str]], rows: Sequence[Sequence[object]]) -> None:
+        """Create or replace ``table`` (such as ``dim.tenant_rule``) with ``columns`` (name, SQL type) and ``rows``.
+
+        TIMESTAMP cells are Instants (int) or datetimes; None is NULL. Types beyond ``columns.ARROW_TYPES`` (DECIMAL and so on) are cast
+        from the cell's text. Raises InvariantError for a name that is no identifier.
+        """
+        for name in (table, *(name for name, _type in columns)):
+            if not _IDENTIFIER.match(name):
+                raise InvariantError(f"no identifier: {name!r}")
+        cells = list(zip(*rows, strict=True)) if rows else [()] * len(columns)
+        arrays = [_array(values, sql_type) for (_name, sql_type), values in zip(columns, cells, strict=True)]
+        self._connection.register(BATCH, pa.table(arrays, names=[name for name, _type in columns]))
+        try:
+            select = ", ".join(f'"{name}"::{sql_type} AS "{name}"' for name, sql_type in columns)
+            self.execute(f"CREATE OR REPLACE TABLE {table} AS SELECT {select} FROM {BATCH}")
+        finally:
+            self._connection.unregister(BATCH)
+
+    def close(self) -> None:
+        """Let go of the file. Twice is harmless."""
+        self._connection.close()
+
+    def __enter__(self) -> Store:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _run(self, sql: str, parameters: Sequence[object] | Mapping[str, object]) -> duckdb.DuckDBPyConnection:
+        if not parameters:
+            return self._connection.execute(sql)
+        bound = dict(parameters) if isinstance(parameters, Mapping) else list(parameters)
+        return self._connection.execute(sql, bound)
+
+
+def _array(values: Sequence[object], sql_type: str) -> Any:
+    kind = ARROW_TYPES.get(sql_type.upper())
+    if kind is not None:
+        return pa.array(values, kind)
+    return pa.array([None if value is None else str(value) for value in values], pa.string())
+
+
+def _opening_error(path: Path, error: Exception) -> Exception:
+    text = str(error)
+    if "lock" in text.lower() or "different configuration" in text:
+        match = re.search(r"PID (\d+)", text)
+        who = _("process {pid}").format(pid=match.group(1)) if match else _("another process")
+        return StoreLocked(
+            _("{path} is in use by {who}: wait until it ends, or name another directory with --data").format(
+                path=path, who=who
+            )
+        )
+    return UsageError(
+        _("cannot open {path}: {reason}").format(path=path, reason=text.splitlines()[0] if text else error)
+    )
+
+
+def _check_layout(connection: duckdb.DuckDBPyConnection) -> None:
+    known = max(step.version for step in migrations.MIGRATIONS)
+    version = migrations.file_version(connection)
+    migrations.refuse_newer(version, known)
+    if version < known or any(migrations.missing_columns(connection, fact) for fact in FACTS):
+        raise UsageError(
+            _("the data directory was written by an older version: run `steelyard import` once to migrate it")
+        )
+
+
+def _load_macros(connection: duckdb.DuckDBPyConnection) -> None:
+    try:
+        from steelyard.definitions.macros import macro_sql  # type: ignore[import-not-found]
+    except ModuleNotFoundError:
+        return
+    connection.execute(re.sub(r"(?i)CREATE\s+OR\s+REPLACE\s+MACRO", "CREATE OR REPLACE TEMP MACRO", macro_sql()))
