@@ -29,8 +29,8 @@ test: setup lint ## everything that must hold
 	$(BIN)/python -m pytest -n 2 --dist loadgroup
 
 lint: setup ## style, types and import contracts
-	$(BIN)/ruff format --check --quiet src tests bench
-	$(BIN)/ruff check --quiet src tests bench
+	$(BIN)/ruff format --check --quiet src tests bench scripts
+	$(BIN)/ruff check --quiet src tests bench scripts
 	$(BIN)/mypy --no-error-summary
 	$(BIN)/lint-imports --no-cache > $(VENV)/contracts.txt || { cat $(VENV)/contracts.txt; exit 1; }
 
@@ -38,8 +38,8 @@ bench: setup ## ratios against the raw engine, medians of 5 (about a quarter of 
 	$(BIN)/python -m bench
 
 format: setup ## rewrite the code in the house format
-	$(BIN)/ruff format --quiet src tests bench
-	$(BIN)/ruff check --quiet --fix src tests bench
+	$(BIN)/ruff format --quiet src tests bench scripts
+	$(BIN)/ruff check --quiet --fix src tests bench scripts
 
 messages: setup ## collect messages for translation and compile the catalogues
 	$(BIN)/python scripts/messages.py
