@@ -1,0 +1,88 @@
+"""The ledgers in the order in which they are posted: each reads facts, dimensions and the ledgers before it, never one after it.
+
+A ledger is declared once, here: its name, its columns and the file of its SELECT. ``posting`` makes its tables from this, the
+SQL tests read the order from here. The trick to know: a SELECT yields the full set of rows by column name, not the change; the change
+is what ``posting`` finds against the net of what was posted before.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib.resources import files
+from typing import Final
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerColumn:
+    """A column of a ledger and its SQL type. Amounts are BIGINT: never HUGEINT, never DOUBLE."""
+
+    name: str
+    sql_type: str
+
+
+@dataclass(frozen=True, slots=True)
+class Ledger:
+    """One ledger. ``sql_file`` stands beside this module and is one SELECT with these columns, no two rows alike.
+
+    ``findings_file``: a SELECT with the columns of ``ledger.finding`` over facts, dimensions and ledgers up to this one, or None.
+    """
+
+    name: str
+    columns: tuple[LedgerColumn, ...]
+    sql_file: str
+    findings_file: str | None = None
+
+
+def model_text(file: str) -> str:
+    """The text of a model beside this module, such as ``holding.sql`` or ``dimensions/pod.sql``."""
+    return (files(__package__) / file).read_text(encoding="utf-8")
+
+
+def ledger_columns(text: str) -> tuple[LedgerColumn, ...]:
+    """Columns from ``name TYPE`` lines; a line without a type is VARCHAR."""
+    words = [line.split() for line in text.strip().splitlines()]
+    return tuple(LedgerColumn(parts[0], parts[1] if len(parts) > 1 else "VARCHAR") for parts in words)
+
+
+HOLDING: Final = Ledger(
+    name="holding",
+    columns=ledger_columns(
+        """
+        cluster
+        pod_uid
+        namespace
+        pod
+        containers
+        scheme
+        place_kind
+        place_id
+        node
+        device_uuid
+        device_unknown_reason
+        unit_kind
+        unit_id
+        profile
+        gi BIGINT
+        quantity BIGINT
+        segment BIGINT
+        occupancy
+        share_ppm BIGINT
+        share_at_least_ppm BIGINT
+        share_basis
+        memory_mib BIGINT
+        cores_percent BIGINT
+        started_at TIMESTAMP
+        running_at TIMESTAMP
+        ended_at TIMESTAMP
+        known_to_at TIMESTAMP
+        ended_before_at TIMESTAMP
+        start_basis
+        end_basis
+        evidence_grade
+        """
+    ),
+    sql_file="holding.sql",
+    findings_file="holding_findings.sql",
+)
+
+LEDGERS: Final[tuple[Ledger, ...]] = (HOLDING,)
