@@ -1,0 +1,122 @@
+"""JSON within bounds: nesting is measured before anything is parsed, and a file is one document or one per line.
+
+The trick to know: the nesting is found without a loop over characters. Everything but quotes and brackets is deleted from a
+chunk; adjacent quotes are deleted in pairs, which leaves the parity before every bracket as it was; what stands between odd
+and even quotes is text and is left out; the running sum of +1 and -1 over the rest is the depth.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+import numpy as np
+import orjson
+
+from steelyard.app.reading import FileRefused, to_text
+from steelyard.primitives.errors import SourceMalformed
+
+_CHUNK: Final = 4 << 20
+_OTHERS: Final = bytes(byte for byte in range(256) if byte not in b'"{}[]')
+_SMALL: Final = 4096
+
+
+def nesting_depth(data: bytes) -> int:
+    """The deepest nesting of objects and arrays outside strings. Linear time, bounded memory, no recursion; a malformed text
+    gives some depth that is never less than its true one."""
+    if len(data) <= _SMALL and data.count(b"{") + data.count(b"[") < 2:
+        return data.count(b"{") + data.count(b"[")
+    depth = deepest = 0
+    start = 0
+    in_string = False
+    while start < len(data):
+        end = _chunk_end(data, start)
+        brackets, in_string = _brackets(data[start:end], in_string)
+        start = end
+        if not brackets:
+            continue
+        codes = np.frombuffer(brackets, dtype=np.uint8)
+        steps = np.where((codes == ord("{")) | (codes == ord("[")), np.int32(1), np.int32(-1))
+        sums = np.cumsum(steps, dtype=np.int32)
+        deepest = max(deepest, depth + int(sums.max()))
+        depth += int(sums[-1])
+    return deepest
+
+
+def _chunk_end(data: bytes, start: int) -> int:
+    """An end that cuts no escape in two: never directly after a backslash."""
+    end = min(start + _CHUNK, len(data))
+    while end < len(data) and data[end - 1] == 0x5C:
+        end += 1
+    return end
+
+
+def _brackets(chunk: bytes, in_string: bool) -> tuple[bytes, bool]:
+    """The brackets outside strings, in order, and whether the chunk ends within a string."""
+    if b"\\" in chunk:
+        chunk = chunk.replace(b"\\\\", b"").replace(b'\\"', b"")
+    marks = chunk.translate(None, _OTHERS)
+    if in_string:
+        marks = b'"' + marks
+    ends_inside = bool(marks.count(b'"') % 2)
+    marks = marks.replace(b'""', b"")
+    if b'"' in marks:
+        marks = b"".join(marks.split(b'"')[::2])
+    return marks, ends_inside
+
+
+def parse(data: bytes, depth_max: int) -> tuple[Any, bool]:
+    """The document, and whether bytes that are no UTF-8 had to be replaced.
+
+    Raises FileRefused: ``json_too_deep`` or ``malformed_json`` (cut off, NaN, Infinity, lone surrogates, anything after the end).
+    """
+    if nesting_depth(data) > depth_max:
+        raise FileRefused("json_too_deep", f"expected nesting of at most {depth_max}, found more")
+    try:
+        return orjson.loads(data), False
+    except orjson.JSONDecodeError as error:
+        if "UTF-8" not in str(error):
+            raise FileRefused("malformed_json", f"not JSON: {error}") from None
+    try:
+        return orjson.loads(to_text(data)[0]), True
+    except orjson.JSONDecodeError as error:
+        raise FileRefused("malformed_json", f"not JSON: {error}") from None
+
+
+def is_lines(data: bytes, line_bytes_max: int) -> bool:
+    """Whether the bytes are JSON lines: the first line that is not blank is a whole object, and another object line follows."""
+    head = data[: line_bytes_max + 2].lstrip()
+    first, newline, rest = head.partition(b"\n")
+    if not newline or not first.startswith(b"{") or not first.rstrip().endswith(b"}"):
+        return False
+    if nesting_depth(first) > 1000:
+        return False
+    try:
+        orjson.loads(first)
+    except orjson.JSONDecodeError:
+        return False
+    return rest.lstrip().startswith(b"{")
+
+
+def documents_of_lines(data: bytes, line_bytes_max: int, depth_max: int) -> Iterator[tuple[int, Any]]:
+    """(line number, document) per line that is not blank; a line that cannot be read comes as SourceMalformed in place of its document."""
+    start = number = 0
+    while start < len(data):
+        end = data.find(b"\n", start)
+        end = len(data) if end < 0 else end
+        number += 1
+        if end - start > line_bytes_max:
+            excerpt = data[start : start + 200].decode("utf-8", "replace")
+            yield number, SourceMalformed(f"expected a line of at most {line_bytes_max} bytes", number, excerpt)
+        else:
+            line = data[start:end].strip()
+            if line:
+                yield number, _line(line, number, depth_max)
+        start = end + 1
+
+
+def _line(line: bytes, number: int, depth_max: int) -> Any:
+    try:
+        return parse(line, depth_max)[0]
+    except FileRefused as refused:
+        return SourceMalformed(refused.message, number, line[:200].decode("utf-8", "replace"))
