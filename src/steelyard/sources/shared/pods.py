@@ -2,13 +2,16 @@
 
 ``app`` calls ``parse_pod`` once per payload and hands the result to every reader registered for pods (kube_api, hami, ...).
 Nothing here judges: stamps, requests and statuses are taken as they stand; what cannot be read is a PodProblem that the
-kube_api reader turns into a finding.
+kube_api reader turns into a finding. The trick to know: most of the time goes into stamps, so the one form that the API server
+writes (``2026-09-01T10:06:13Z``) has a short way of its own, and a stamp that comes again is remembered.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import Any, Final
 
 from steelyard.primitives.errors import SourceMalformed
@@ -19,10 +22,17 @@ APP: Final = "app"
 INIT: Final = "init"
 SIDECAR: Final = "sidecar"
 
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND: Final = timedelta(microseconds=1)
+_INT64: Final = 2**63
+
 
 @dataclass(frozen=True, slots=True)
 class ContainerView:
-    """One container: kind ``app``, ``init`` or ``sidecar``; resources = limits over requests, as written; state stamps or None."""
+    """One container: kind ``app``, ``init`` or ``sidecar``; resources = limits over requests, as written; state stamps or None.
+
+    previous_started_at, previous_ended_at: the run before the present one, where it restarted (``lastState``: no earlier run is kept).
+    """
 
     name: str
     kind: str
@@ -36,6 +46,8 @@ class ContainerView:
     reason: str | None = None
     restart_count: int = 0
     container_id: str | None = None
+    previous_started_at: Instant | None = None
+    previous_ended_at: Instant | None = None
 
     def count(self, resource: str) -> int:
         """The whole number asked for of an extended resource; 0 where it is absent or unreadable."""
@@ -86,7 +98,7 @@ def mapping_of(value: object) -> Mapping[str, Any]:
 
 def list_of(value: object) -> Sequence[Mapping[str, Any]]:
     """The objects of a JSON array; anything else in it, or anything that is no array, is left out."""
-    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) and value else ()
 
 
 def text_of(value: object) -> str | None:
@@ -96,7 +108,28 @@ def text_of(value: object) -> str | None:
 
 def texts_of(value: object) -> Mapping[str, str]:
     """A string map such as labels or annotations; entries that are no strings are left out."""
-    return {key: item for key, item in mapping_of(value).items() if isinstance(item, str)}
+    return {key: item for key, item in value.items() if isinstance(item, str)} if isinstance(value, dict) else {}
+
+
+def integer_of(value: object) -> int | None:
+    """The value where it is a JSON integer that a 64-bit column holds, else None (``true`` is no integer)."""
+    return value if type(value) is int and -_INT64 <= value < _INT64 else None
+
+
+@lru_cache(maxsize=65_536)
+def _server_stamp(text: str) -> Instant:
+    """A stamp as the API server writes it, 20 characters; whatever else is that long goes the long way."""
+    if text[4] == text[7] == "-" and text[10] == "T" and text[13] == text[16] == ":" and text[19] == "Z":
+        try:
+            return (datetime.fromisoformat(text) - _EPOCH) // _MICROSECOND
+        except ValueError:
+            pass
+    return parse_instant(text)
+
+
+def stamp(text: str) -> Instant:
+    """``parse_instant`` with a memory for the common form. Raises ValueError as that does."""
+    return _server_stamp(text) if len(text) == 20 else parse_instant(text)
 
 
 def instant_of(value: object, problems: list[str], where: str) -> Instant | None:
@@ -107,7 +140,7 @@ def instant_of(value: object, problems: list[str], where: str) -> Instant | None
         problems.append(f"{where}: expected a time, found {type(value).__name__}")
         return None
     try:
-        return parse_instant(value)
+        return stamp(value)
     except ValueError as error:
         problems.append(f"{where}: {error}")
         return None
@@ -129,7 +162,6 @@ def parse_pod(payload: Mapping[str, Any]) -> PodView:
         *_containers(list_of(spec.get("initContainers")), list_of(status.get("initContainerStatuses")), True, problems),
         *_containers(list_of(spec.get("containers")), list_of(status.get("containerStatuses")), False, problems),
     ]
-    priority = spec.get("priority")
     return PodView(
         uid=text_of(metadata.get("uid")) or f"name:{namespace}/{name}",
         namespace=namespace,
@@ -141,9 +173,7 @@ def parse_pod(payload: Mapping[str, Any]) -> PodView:
         phase=text_of(status.get("phase")) or "Unknown",
         status_reason=text_of(status.get("reason")),
         scheduler=text_of(spec.get("schedulerName")),
-        priority=priority
-        if isinstance(priority, int) and not isinstance(priority, bool) and abs(priority) < 2**63
-        else None,
+        priority=integer_of(spec.get("priority")),
         created_at=instant_of(metadata.get("creationTimestamp"), problems, "metadata.creationTimestamp"),
         deletion_at=instant_of(metadata.get("deletionTimestamp"), problems, "metadata.deletionTimestamp"),
         scheduled_at=scheduled_at,
@@ -159,34 +189,46 @@ def parse_pod(payload: Mapping[str, Any]) -> PodView:
 def _containers(
     specs: Sequence[Mapping[str, Any]], statuses: Sequence[Mapping[str, Any]], init: bool, problems: list[str]
 ) -> list[ContainerView]:
-    by_name = {status.get("name"): status for status in statuses}
+    by_name = {name: status for status in statuses if isinstance(name := status.get("name"), str)}
     views = []
     for position, spec in enumerate(specs):
         name = text_of(spec.get("name")) or f"#{position}"
         sidecar = init and spec.get("restartPolicy") == "Always"
-        resources = mapping_of(spec.get("resources"))
-        status = mapping_of(by_name.get(name))
+        status = by_name.get(name, {})
         states = mapping_of(status.get("state"))
         state = next((key for key in ("running", "terminated", "waiting") if isinstance(states.get(key), dict)), None)
-        detail = mapping_of(states.get(state or ""))
-        restarts = status.get("restartCount")
-        exit_code = detail.get("exitCode")
+        detail: Mapping[str, Any] = states[state] if state else {}
+        started = detail.get("startedAt")
+        ended = detail.get("finishedAt") if state == "terminated" else None
+        last = status.get("lastState")
+        previous = mapping_of(last.get("terminated")) if isinstance(last, dict) and last else {}
         views.append(
             ContainerView(
                 name=name,
                 kind=SIDECAR if sidecar else INIT if init else APP,
                 position=position,
-                resources={**mapping_of(resources.get("requests")), **mapping_of(resources.get("limits"))},
+                resources=_resources(spec.get("resources")),
                 image=text_of(spec.get("image")),
                 state=state,
-                started_at=instant_of(detail.get("startedAt"), problems, f"{name}.startedAt"),
-                ended_at=instant_of(detail.get("finishedAt"), problems, f"{name}.finishedAt")
-                if state == "terminated"
-                else None,
-                exit_code=exit_code if isinstance(exit_code, int) else None,
+                started_at=None if started is None else instant_of(started, problems, f"{name}.startedAt"),
+                ended_at=None if ended is None else instant_of(ended, problems, f"{name}.finishedAt"),
+                exit_code=integer_of(detail.get("exitCode")),
                 reason=text_of(detail.get("reason")),
-                restart_count=restarts if isinstance(restarts, int) and restarts >= 0 else 0,
+                restart_count=max(0, integer_of(status.get("restartCount")) or 0),
                 container_id=text_of(status.get("containerID")),
+                previous_started_at=instant_of(previous.get("startedAt"), problems, f"{name}.lastState.startedAt")
+                if previous
+                else None,
+                previous_ended_at=instant_of(previous.get("finishedAt"), problems, f"{name}.lastState.finishedAt")
+                if previous
+                else None,
             )
         )
     return views
+
+
+def _resources(value: object) -> Mapping[str, Any]:
+    """Limits over requests: an extended resource has both equal, and HAMi reads limits first."""
+    resources = mapping_of(value)
+    requests, limits = mapping_of(resources.get("requests")), mapping_of(resources.get("limits"))
+    return {**requests, **limits} if requests and limits else limits or requests
