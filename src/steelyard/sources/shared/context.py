@@ -32,6 +32,7 @@ class ReadSettings:
         SharedScheme("koordinator.sh/gpu-memory-ratio", "percent"),
     )
     hami_memory_scaling_by_node: Mapping[str, float] = field(default_factory=dict)
+    hami_timezone: str = "UTC"
     trace_epoch: Instant = 0
     smi_timezone: str = "UTC"
     line_bytes_max: int = 8 * 1024 * 1024

@@ -1,0 +1,1 @@
+"""Volcano vGPU: node registers and pod allocations of the volcano-vgpu-device-plugin."""
