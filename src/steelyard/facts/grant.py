@@ -15,13 +15,15 @@ class Grant(Fact, frozen=True, kw_only=True):
     ``device_plugin`` (a plain extended resource: the device is unknown), ``time_slicing``, ``mps``, ``mig_plugin``, ``shared_scheme``
     (a row of the settings' table), ``declared`` (holdings CSV), ``trace``.
     device_uuid: the physical card without any suffix; None with ``device_unknown_reason``. unit_kind, unit_id: which part of it.
-    resource_name: the extended resource behind a plain grant. quantity: how many cards (or replicas, or instances) a row without device stands for; 1 with a device.
+    resource_name: the extended resource behind a plain grant. quantity: how many cards
+    (or replicas, or instances) a row without device stands for; 1 with a device.
     memory_mib, cores_percent: granted per device, None where the scheme does not say. compute_slices/_total, memory_slices/_total:
     MIG; replicas: per card under sharing; share_ppm: set only where the scheme itself states the share of one card.
     requested_memory_mib, requested_cores_percent: what the same container asked for per device, None where it did not.
     reserved_at: Filter stamp; bound_at: the scheduler's own bind stamp; bind_phase: allocating, success, failed.
-    valid_from_at, valid_to_at: declared grants only. claim_state: ``accepted``, ``unreadable`` (no device readable: a finding only),
-    ``rejected`` (the kubelet refused it), ``suspect`` (a reader found it contradictory; held in suspense), with claim_reason.
+    valid_from_at, valid_to_at: declared grants; of DRA the claim's allocation. claim_state: ``accepted``, ``unreadable`` (no device
+    readable: a finding only), ``rejected`` (the kubelet refused it), ``suspect`` (a reader found it contradictory; held in suspense),
+    with claim_reason.
     alignment: how a slot was matched to its container (``position``, ``gpu_requesting_containers_in_order``).
     consumers: how many pods share it (DRA); admin_access: monitoring only, holds nothing.
     """

@@ -12,7 +12,8 @@ class Unit(Fact, frozen=True, kw_only=True):
 
     unit_id: ``MIG-<uuid>``, ``<uuid>::<n>`` for a replica, ``driver/pool/device[/share]`` for DRA; where a MIG instance shows no
     UUID: ``<device uuid>/gi<N>[/ci<M>]``. device_uuid: the parent card, None where the text does not say it. gi, ci: instance
-    ids. memory_mib: what the instance owns (two compute instances of one GPU instance show the same figure: key it by gi).
+    ids; unit_index: the number that nvidia-smi gives a MIG device on its card. memory_mib: what the instance owns (two compute
+    instances of one GPU instance show the same figure: key it by gi). instance_uuid: the MIG instance's own UUID, where unit_id is not it.
     """
 
     TABLE: ClassVar[str] = "unit"
@@ -29,3 +30,5 @@ class Unit(Fact, frozen=True, kw_only=True):
     memory_mib: int | None = None
     sm_count: int | None = None
     replicas: int | None = None
+    unit_index: int | None = None
+    instance_uuid: str | None = None
