@@ -52,7 +52,10 @@ class SharedAsk:
 
 @dataclass(slots=True)
 class Demand:
-    """What one container asks for. problems: (code, message) of whatever could not be read; then ``unreadable`` says that a count is missing."""
+    """What one container asks for. count: devices, over all resources.
+
+    problems: (code, message) of whatever could not be read; ``unreadable``: a count is among it.
+    """
 
     container: ContainerView
     asks: list[Ask] = field(default_factory=list)
@@ -63,11 +66,7 @@ class Demand:
     names: list[str] = field(default_factory=list)
     problems: list[tuple[str, str]] = field(default_factory=list)
     unreadable: bool = False
-
-    @property
-    def count(self) -> int:
-        """Devices asked for, over all resources."""
-        return sum(ask.count for ask in self.asks) + sum(ask.quantity for ask in self.shared)
+    count: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +151,7 @@ def _take(demand: Demand, name: str, meaning: Meaning, amount: int) -> None:
     demand.names.append(name)
     if role in COUNTING:
         demand.asks.append(Ask(name, meaning, amount))
+        demand.count += amount
     elif role == MEMORY_MIB:
         demand.memory_mib = amount
     elif role == MEMORY_PERCENT:
@@ -185,6 +185,7 @@ def _take_shared(demand: Demand, parts: Sequence[tuple[SharedScheme, int]]) -> N
         cores_percent=None if cores is None else cores // quantity,
     )
     demand.shared.append(ask)
+    demand.count += quantity
 
 
 _MIB: Final[Mapping[str, int]] = {"memory_mib": 1, "memory_gib": 1024}

@@ -9,10 +9,11 @@ writes (``2026-09-01T10:06:13Z``) has a short way of its own, and a stamp that c
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Any, Final
+
+import msgspec
 
 from steelyard.primitives.errors import SourceMalformed
 from steelyard.primitives.instant import Instant, parse_instant
@@ -27,8 +28,7 @@ _MICROSECOND: Final = timedelta(microseconds=1)
 _INT64: Final = 2**63
 
 
-@dataclass(frozen=True, slots=True)
-class ContainerView:
+class ContainerView(msgspec.Struct, frozen=True):
     """One container: kind ``app``, ``init`` or ``sidecar``; resources = limits over requests, as written; state stamps or None.
 
     previous_started_at, previous_ended_at: the run before the present one, where it restarted (``lastState``: no earlier run is kept).
@@ -60,8 +60,7 @@ class ContainerView:
             return 0
 
 
-@dataclass(frozen=True, slots=True)
-class PodView:
+class PodView(msgspec.Struct, frozen=True):
     """One Pod. ``containers`` lists init containers (sidecars among them) first, then app containers, as HAMi >= 2.9 counts slots."""
 
     uid: str
