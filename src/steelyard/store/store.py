@@ -23,7 +23,7 @@ from steelyard.primitives.errors import InvariantError, StoreLocked, UsageError
 from steelyard.primitives.i18n import _
 from steelyard.store import migrations
 from steelyard.store.appending import BATCH, KEY_COLUMNS, AppendResult, batch_sql
-from steelyard.store.columns import ARROW_TYPES, by_class, check_instants, table_of
+from steelyard.store.columns import ARROW_TYPES, by_class, check, table_of
 
 FILE_NAME: Final = "steelyard.duckdb"
 _IDENTIFIER: Final = re.compile(r"[a-z_][a-z0-9_]*(\.[a-z_][a-z0-9_]*)?\Z")
@@ -91,7 +91,7 @@ class Store:
     def append_tables(self, tables: Mapping[type[Fact], pa.Table], *, import_id: str | None = None) -> AppendResult:
         """As ``append``, for facts that are Arrow tables already (``columns.table_of``)."""
         for fact, table in tables.items():
-            check_instants(fact, table)
+            check(fact, table)
         new: dict[str, int] = {}
         with self.transaction():
             for fact, table in tables.items():

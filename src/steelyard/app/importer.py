@@ -1,0 +1,241 @@
+"""``FileImporter``: files into the store, one transaction a file, then one posting of the ledgers.
+
+All files of a command are read first, because the instant of a snapshot may stand in another file than its pods; then each
+file's facts are dated and appended, all of them or none. Importing the same bytes as of the same instant again adds nothing.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+from steelyard.app.detect import JSON, KINDS, kind_named
+from steelyard.app.kubernetes_objects import KubernetesObjects, all_readers
+from steelyard.app.parsing import (
+    Batch,
+    ParsedFile,
+    detect,
+    quiet_collector,
+    read_json,
+    read_text,
+)
+from steelyard.app.reading import FileRefused, InputFile, find_files, read_content
+from steelyard.app.refusals import READER_FAULTS, SOURCE, fault, malformed
+from steelyard.app.settings import Settings
+from steelyard.facts.base import Fact
+from steelyard.facts.import_file import ImportFile
+from steelyard.primitives.clock import Clock, WallClock
+from steelyard.primitives.errors import SourceMalformed, UsageError
+from steelyard.primitives.i18n import _
+from steelyard.primitives.instant import AT_OBSERVATION, INSTANT_MAX, INSTANT_MIN, Instant
+from steelyard.sources.shared.context import ReadContext
+from steelyard.store import AppendResult, Store
+from steelyard.store.columns import join, settle
+from steelyard.surfaces.shared.ports import FileReport, ImportReport, ImportRequest, Progress
+
+COMPANIONS: Final[Mapping[str, str]] = {"nodes": "openb_nodes"}
+"""Role of a companion file -> its kind."""
+
+DECLARED: Final = "declared"
+INFERRED: Final = "inferred"
+FILE_TIME: Final = "file_time"
+
+IMPORTED: Final = "imported"
+UNCHANGED: Final = "unchanged"
+REFUSED: Final = "refused"
+
+
+@dataclass(frozen=True, slots=True)
+class AsOf:
+    """The instant that the import's snapshots stand for, and its basis: declared, inferred (from stamps) or file_time."""
+
+    instant: Instant
+    basis: str
+
+
+class FileImporter:
+    """Implements ``ports.Importer`` for one data directory. ``post`` is called once after all files and returns how many postings it made."""
+
+    def __init__(
+        self,
+        directory: Path,
+        settings: Settings,
+        post: Callable[[Store], int],
+        clock: Clock | None = None,
+    ) -> None:
+        self._directory = directory
+        self._settings = settings
+        self._post = post
+        self._clock = clock or WallClock()
+
+    def import_paths(self, request: ImportRequest, progress: Progress) -> ImportReport:
+        """Import; one bad file never stops the others.
+
+        Raises UsageError where a path or kind does not exist or the declared instant is none, StoreLocked where another process
+        holds the data directory; then nothing was stored.
+        """
+        files = self._files(request)
+        with Store.open(self._directory) as store:
+            with quiet_collector():
+                parsed = self._parse_all(files, request, progress)
+            as_of = _as_of(parsed, request, self._clock.now())
+            reports = []
+            for number, each in enumerate(parsed):
+                progress(_("storing"), number, len(parsed))
+                reports.append(self._store(store, each, as_of, self._context(request, each.file)))
+            progress(_("storing"), len(parsed), len(parsed))
+            postings = self._post(store)
+        findings: Counter[str] = Counter()
+        for each in parsed:
+            findings.update(each.findings)
+        return ImportReport(reports, as_of.instant, as_of.basis, dict(sorted(findings.items())), postings)
+
+    def _files(self, request: ImportRequest) -> list[InputFile]:
+        kind = kind_named(request.kind).name if request.kind else None
+        if request.as_of is not None and not INSTANT_MIN <= request.as_of <= INSTANT_MAX:
+            raise UsageError(_("--as-of: expected an instant in the years 1 to 9999"))
+        files = find_files(request.paths, kind)
+        for role, path in request.companions.items():
+            if role not in COMPANIONS:
+                raise UsageError(
+                    _("no such companion file: {role}; expected one of {roles}").format(
+                        role=role, roles=", ".join(COMPANIONS)
+                    )
+                )
+            files.extend(find_files([path], COMPANIONS[role]))
+        return files
+
+    def _context(self, request: ImportRequest, file: InputFile) -> ReadContext:
+        settings = self._settings.to_read_settings()
+        if request.epoch is not None:
+            settings = replace(settings, trace_epoch=request.epoch)
+        cluster = request.cluster if request.cluster != "default" else self._settings.cluster
+        return ReadContext(cluster=cluster, file=file.name, node=request.node, settings=settings)
+
+    def _parse_all(self, files: list[InputFile], request: ImportRequest, progress: Progress) -> list[ParsedFile]:
+        """All files in the order given; those that name cards by index or address are read after the others."""
+        basis = DECLARED if request.as_of is not None else INFERRED
+        batch = Batch(KubernetesObjects(all_readers, request.expected_interval_us, basis))
+        parsed = [ParsedFile(file) for file in files]
+        later: list[ParsedFile] = []
+        done = 0
+        for each in parsed:
+            progress(_("reading"), done, len(files))
+            if self._parse(each, self._context(request, each.file), batch, deferring=True):
+                done += 1
+            else:
+                later.append(each)
+        for each in later:
+            progress(_("reading"), done, len(files))
+            self._parse(each, self._context(request, each.file), batch, deferring=False)
+            done += 1
+        self._read_across(parsed, batch, request)
+        for each in parsed:
+            each.find_latest(self._context(request, each.file))
+        progress(_("reading"), len(files), len(files))
+        return parsed
+
+    def _parse(self, into: ParsedFile, ctx: ReadContext, batch: Batch, *, deferring: bool) -> bool:
+        """Read one file into ``into``; False where it has to wait for the others."""
+        try:
+            content = read_content(into.file, ctx.settings.decompressed_bytes_max, self._clock.now())
+            into.content_bytes, into.sha256, into.modified_at = content.bytes_count, content.sha256, content.modified_at
+            detected, payload = detect(content, KINDS[into.file.kind] if into.file.kind else None)
+            del content
+            if deferring and detected.by_place:
+                return False
+            into.kind = detected.kind.name
+            if detected.kind.shape == JSON:
+                into.kind, facts = read_json(payload, ctx, detected.kind, batch, into.allocated)
+            else:
+                facts = read_text(payload, ctx, detected, batch)
+            del payload
+            _add_guarded(into, facts, ctx)
+        except FileRefused as refused:
+            into.add([_refusal(refused, ctx)], ctx)
+        return True
+
+    def _read_across(self, parsed: list[ParsedFile], batch: Batch, request: ImportRequest) -> None:
+        """Allocations, with the registers of all files, each in its own file; then what only all files together tell, which belongs to
+        the last Kubernetes file and its transaction."""
+        for each in parsed:
+            if each.allocated:
+                ctx = self._context(request, each.file)
+                _add_guarded(
+                    each, batch.objects.read_allocations(each.allocated, ctx, batch.the_directory().devices), ctx
+                )
+                each.allocated = []
+        last = next((each for each in reversed(parsed) if each.kind == "kubernetes"), None)
+        if last is None:
+            return
+        ctx = self._context(request, last.file)
+        _add_guarded(last, batch.objects.read_across(ctx), ctx)
+
+    def _store(self, store: Store, parsed: ParsedFile, as_of: AsOf, ctx: ReadContext) -> FileReport:
+        counted = parsed.facts_count
+        if parsed.sha256 is not None:
+            parsed.add([_import_file(parsed, as_of, ctx)], ctx)
+        tables = {fact: settle(fact, join(parts), as_of.instant) for fact, parts in parsed.tables.items()}
+        parsed.tables.clear()
+        result = store.append_tables(tables, import_id=parsed.sha256)
+        return FileReport(
+            path=str(parsed.file.path),
+            kind=parsed.kind,
+            status=_status(parsed, result),
+            facts_count=counted,
+            new_count=result.new - result.new_by_table.get(ImportFile.TABLE, 0),
+            refused_count=parsed.refused_count,
+            message=parsed.first_finding if parsed.usable_count <= 1 else None,
+        )
+
+
+def _add_guarded(into: ParsedFile, facts: Iterable[Fact], ctx: ReadContext) -> None:
+    """Take the facts in; a reader that fails on them leaves one finding and what it had yielded in full batches before."""
+    try:
+        into.add(facts, ctx)
+    except SourceMalformed as error:
+        into.add([malformed(ctx, error)], ctx)
+    except READER_FAULTS as error:
+        into.add([fault(error, ctx)], ctx)
+
+
+def _status(parsed: ParsedFile, result: AppendResult) -> str:
+    usable = parsed.usable_count - (parsed.sha256 is not None)
+    if not usable and parsed.findings:
+        return REFUSED
+    return IMPORTED if result.new else UNCHANGED
+
+
+def _import_file(parsed: ParsedFile, as_of: AsOf, ctx: ReadContext) -> ImportFile:
+    return ImportFile(
+        cluster=ctx.cluster,
+        source=SOURCE,
+        natural_key=parsed.sha256 or "",
+        occurred_at=AT_OBSERVATION,
+        observed_at=AT_OBSERVATION,
+        path=parsed.file.name,
+        kind=parsed.kind,
+        bytes_count=parsed.content_bytes,
+        sha256=parsed.sha256 or "",
+        facts_count=parsed.facts_count,
+        refused_count=parsed.refused_count,
+        as_of_basis=as_of.basis,
+    )
+
+
+def _refusal(refused: FileRefused, ctx: ReadContext) -> Fact:
+    return ctx.finding(SOURCE, refused.code, f"file {ctx.file}", refused.message)
+
+
+def _as_of(parsed: list[ParsedFile], request: ImportRequest, now: Instant) -> AsOf:
+    """The declared instant, else the latest plausible stamp of all files, else the latest time of a file, else now."""
+    if request.as_of is not None:
+        return AsOf(request.as_of, DECLARED)
+    stamps = [each.latest for each in parsed if each.latest is not None]
+    if stamps:
+        return AsOf(max(stamps), INFERRED)
+    times = [each.modified_at for each in parsed if each.modified_at is not None]
+    return AsOf(max(times, default=now), FILE_TIME)

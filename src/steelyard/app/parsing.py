@@ -1,0 +1,302 @@
+"""From a file to its facts in columns: read, detect, give to the readers, and keep what came of it until the as-of instant is known.
+
+Called by the importer, once per file; nothing is stored here. The trick to know: facts become Arrow tables as soon as their file
+is read, so a big import holds columns, not Python objects.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import chain, islice
+from typing import Any, Final
+
+from steelyard.app.detect import JSON, Detected, Kind, detect_json, detect_text, looks_like_json, smi_form
+from steelyard.app.json_documents import documents_of_lines, is_lines, parse
+from steelyard.app.kubernetes_objects import KubernetesObjects
+from steelyard.app.reading import Content, FileRefused, InputFile, is_binary, to_text, to_utf8
+from steelyard.app.refusals import SHOWN_MAX, SOURCE, malformed, more
+from steelyard.facts.base import Fact
+from steelyard.facts.device import Device
+from steelyard.facts.finding import Finding
+from steelyard.facts.process_sample import ProcessSample
+from steelyard.facts.unit import Unit
+from steelyard.primitives.errors import InvariantError, SourceMalformed
+from steelyard.primitives.instant import DAY_US, Instant
+from steelyard.sources.shared.context import ReadContext
+from steelyard.sources.shared.device_directory import DeviceDirectory
+from steelyard.sources.shared.pods import PodView
+from steelyard.store.columns import Stamps, by_class, fitting, stamps_of
+
+DEADLINES: Final = frozenset({"valid_from_at", "valid_to_at", "warranty_to_at", "purchased_at", "deletion_at"})
+"""Instant columns that are agreed or planned, not seen: they say nothing about when a dump was made."""
+
+FUTURE_US: Final = DAY_US
+"""A stamp later than this after the file's own time is a broken clock, not the snapshot's instant."""
+
+UNREADABLE: Final = "unknown"
+"""The kind of a file whose kind was not found."""
+
+_ROWS_AT_ONCE: Final = 200_000
+
+
+@dataclass(slots=True)
+class ParsedFile:
+    """What one file yielded. ``tables``: fact class -> its rows in columns, AT_OBSERVATION still in them. ``latest``: its latest plausible stamp."""
+
+    file: InputFile
+    kind: str = UNREADABLE
+    content_bytes: int = 0
+    sha256: str | None = None
+    modified_at: Instant | None = None
+    tables: dict[type[Fact], list[Any]] = field(default_factory=dict)
+    facts_count: int = 0
+    refused_count: int = 0
+    findings: Counter[str] = field(default_factory=Counter)
+    first_finding: str | None = None
+    latest: Instant | None = None
+    allocated: list[PodView] = field(default_factory=list)
+
+    @property
+    def usable_count(self) -> int:
+        """Facts that are not findings."""
+        return self.facts_count - self.findings.total()
+
+    def add(self, facts: Iterable[Fact], ctx: ReadContext) -> None:
+        """Take facts in, in columns. Facts with values that no column holds become findings."""
+        misfits: list[Fact] = []
+        source = iter(facts)
+        while rows := by_class(islice(source, _ROWS_AT_ONCE)):
+            for fact, group in rows.items():
+                table, refused = fitting(fact, group)
+                misfits.extend(refused)
+                self._take(fact, table)
+                if issubclass(fact, Finding):
+                    self._count([row for row in group if isinstance(row, Finding)])
+        if misfits:
+            self.add(_misfit_findings(misfits, ctx), ctx)
+
+    def _take(self, fact: type[Fact], table: Any) -> None:
+        if table.num_rows:
+            self.tables.setdefault(fact, []).append(table)
+            self.facts_count += table.num_rows
+
+    def _count(self, findings: list[Finding]) -> None:
+        self.findings.update(finding.code for finding in findings)
+        self.refused_count += sum(finding.code == "source_malformed" for finding in findings)
+        if self.first_finding is None and findings:
+            self.first_finding = findings[0].message
+
+    def find_latest(self, ctx: ReadContext) -> None:
+        """Set ``latest``; stamps beyond the file's own time by more than a day are one finding and count for nothing."""
+        if self.modified_at is None:
+            return
+        found = [
+            stamps_of(fact, table, self.modified_at + FUTURE_US, DEADLINES)
+            for fact, tables in self.tables.items()
+            for table in tables
+        ]
+        self.latest = max((stamps.latest for stamps in found if stamps.latest is not None), default=None)
+        if any(stamps.beyond_count for stamps in found):
+            self.add([_future_finding(found, ctx)], ctx)
+
+
+def _future_finding(found: list[Stamps], ctx: ReadContext) -> Finding:
+    count = sum(stamps.beyond_count for stamps in found)
+    return ctx.finding(
+        SOURCE,
+        "stamp_in_future",
+        f"file {ctx.file}",
+        f"{count} stamps lie more than a day after the file was written: they do not date the snapshot",
+        evidence={"count": count, "latest_us": max(s.beyond_latest for s in found if s.beyond_latest is not None)},
+    )
+
+
+def _misfit_findings(misfits: list[Fact], ctx: ReadContext) -> Iterator[Finding]:
+    for fact in misfits[:SHOWN_MAX]:
+        if isinstance(fact, Finding):
+            raise InvariantError(f"a finding that no column holds: {fact.code}")
+        key = fact.natural_key.encode("utf-8", "replace").decode()[:200]
+        yield ctx.finding(
+            SOURCE,
+            "value_out_of_range",
+            f"{fact.TABLE} {key}",
+            "a value that cannot be kept: a number beyond 64 bits, text that is no Unicode, or a time outside the years 1 to 9999",
+        )
+    if len(misfits) > SHOWN_MAX:
+        yield more(ctx, "value_out_of_range", len(misfits))
+
+
+@dataclass(slots=True)
+class Batch:
+    """What the files of one import share: the Kubernetes objects to be seen together, and which card an index means."""
+
+    objects: KubernetesObjects
+    placed: list[Fact] = field(default_factory=list)
+    directory: DeviceDirectory | None = None
+
+    def note(self, facts: Iterable[Fact]) -> Iterator[Fact]:
+        """Hand the facts on and remember those that tell which card stands where."""
+        for fact in facts:
+            if isinstance(fact, Device | Unit) or (isinstance(fact, ProcessSample) and fact.gi is not None):
+                self.placed.append(fact)
+            yield fact
+
+    def the_directory(self) -> DeviceDirectory:
+        """The cards of all files that were read first."""
+        if self.directory is None:
+            from steelyard.sources.shared.device_directory import directory_of
+
+            self.directory = directory_of(self.placed)
+        return self.directory
+
+
+def detect(content: Content, forced: Kind | None) -> tuple[Detected, Any]:
+    """The kind and the payload in its shape: (is lines, UTF-8 bytes) for JSON, text else. Raises FileRefused where it is no known kind."""
+    if is_binary(content.data[:4096]) and forced is None:
+        raise FileRefused("binary_file", "expected text or JSON, found binary data")
+    if forced is None and looks_like_json(to_utf8(content.data[:65_536])):
+        return Detected(_JSON_UNDECIDED), to_utf8(content.data)
+    if forced is not None and forced.shape == JSON:
+        return Detected(forced), to_utf8(content.data)
+    text, _replaced = to_text(content.data)
+    if forced is not None:
+        form = smi_form(text[:65_536]) if forced.name == "nvidia_smi" else None
+        if forced.name == "nvidia_smi" and form is None:
+            raise FileRefused("unrecognised_file", "expected an output of nvidia-smi, found none of its forms")
+        return Detected(forced, form), text
+    detected = detect_text(text)
+    if detected is None:
+        raise FileRefused(
+            "unrecognised_file", "found no mark of any kind of file that can be imported; name its KIND if you know it"
+        )
+    return detected, text
+
+
+_JSON_UNDECIDED: Final = Kind("json", JSON)
+
+
+def read_json(
+    data: bytes, ctx: ReadContext, kind: Kind, batch: Batch, allocated: list[PodView]
+) -> tuple[str, Iterator[Fact]]:
+    """The kind's name and the facts of a JSON file; ``kind`` is the forced one or undecided. Raises FileRefused."""
+    settings = ctx.settings
+    lines = is_lines(data, settings.line_bytes_max)
+    documents: Iterable[tuple[int, Any]]
+    facts: Iterator[Fact]
+    replaced = False
+    if lines:
+        documents = documents_of_lines(data, settings.line_bytes_max, settings.json_depth_max)
+        first = next(
+            (
+                d
+                for _n, d in documents_of_lines(data, settings.line_bytes_max, settings.json_depth_max)
+                if isinstance(d, dict)
+            ),
+            None,
+        )
+    else:
+        first, replaced = parse(data, settings.json_depth_max)
+        documents = ((0, document) for document in [first])
+    found = kind if kind is not _JSON_UNDECIDED else detect_json(first)
+    if found is None:
+        raise FileRefused("unrecognised_file", "JSON of a shape that no reader knows; name its KIND if you know it")
+    if found.advice is not None:
+        raise FileRefused("kind_not_supported", f"recognised as {found.name}: {found.advice}")
+    if found.name == "kubernetes":
+        facts = batch.note(batch.objects.read(documents, ctx, allocated, listing=not lines))
+    else:
+        facts = _pod_resources(documents, ctx, batch)
+    if replaced:
+        note = ctx.finding(
+            SOURCE, "invalid_utf8", f"file {ctx.file}", "bytes that are no UTF-8 were replaced by U+FFFD"
+        )
+        facts = chain([note], facts)
+    return found.name, facts
+
+
+def _pod_resources(documents: Iterable[tuple[int, Any]], ctx: ReadContext, batch: Batch) -> Iterator[Fact]:
+    from steelyard.sources.pod_resources import read_pod_resources
+
+    for line, document in documents:
+        if isinstance(document, SourceMalformed):
+            yield malformed(ctx, document)
+            continue
+        try:
+            yield from batch.note(read_pod_resources(document, ctx))
+        except SourceMalformed as error:
+            yield malformed(ctx, SourceMalformed(error.message, error.line or line, error.excerpt))
+
+
+def read_text(text: str, ctx: ReadContext, detected: Detected, batch: Batch) -> Iterator[Fact]:
+    """The facts of a text file of a known kind."""
+    kind = detected.kind
+    if kind.advice is not None:
+        raise FileRefused("kind_not_supported", f"recognised as {kind.name}: {kind.advice}")
+    if detected.is_lines:
+        text, too_long = _without_long_lines(text, ctx)
+        yield from too_long
+    if kind.name == "nvidia_smi":
+        from steelyard.sources.nvidia_smi import read_smi
+
+        yield from batch.note(
+            read_smi(detected.smi_form or "", text, ctx, batch.the_directory() if detected.by_place else None)
+        )
+    elif kind.name == "kernel_log":
+        from steelyard.sources.kernel_log import read_kernel_log
+
+        yield from read_kernel_log(text, ctx, batch.the_directory())
+    elif kind.name in ("openb", "openb_nodes"):
+        from steelyard.sources.openb import read_openb_nodes, read_openb_pods
+
+        yield from (read_openb_pods if kind.name == "openb" else read_openb_nodes)(text, ctx)
+    elif kind.name in ("inventory", "holdings"):
+        from steelyard.sources.site_csv import read_holdings, read_inventory
+
+        yield from (read_inventory if kind.name == "inventory" else read_holdings)(text, ctx)
+    else:
+        raise InvariantError(f"no reader is wired for {kind.name}")
+
+
+def _without_long_lines(text: str, ctx: ReadContext) -> tuple[str, list[Finding]]:
+    """The text with lines beyond the limit emptied (so that numbers stay), and a finding for each."""
+    limit = ctx.settings.line_bytes_max
+    if len(text) <= limit // 4:
+        return text, []
+    parts: list[str] = []
+    findings: list[Finding] = []
+    start = kept = number = 0
+    while start < len(text):
+        end = text.find("\n", start)
+        end = len(text) if end < 0 else end
+        number += 1
+        if end - start > limit // 4 and len(text[start:end].encode("utf-8", "replace")) > limit:
+            parts.append(text[kept:start])
+            kept = end
+            findings.append(
+                ctx.finding(
+                    SOURCE,
+                    "source_malformed",
+                    f"file {ctx.file}",
+                    f"expected a line of at most {limit} bytes",
+                    line=number,
+                    excerpt=text[start : start + 200],
+                )
+            )
+        start = end + 1
+    return ("".join((*parts, text[kept:])), findings) if findings else (text, [])
+
+
+@contextmanager
+def quiet_collector() -> Iterator[None]:
+    """No cyclic garbage collection while millions of parsed objects come and go: they form no cycles, and each pass would visit them all."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
