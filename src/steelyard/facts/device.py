@@ -14,7 +14,8 @@ class Device(Fact, frozen=True, kw_only=True):
     schedulable_memory_mib, schedulable_cores_percent: what the sharing layer offers (may exceed the card). slots_count: how
     many holders the sharing layer admits. mode: ``hami-core``, ``mig``, ``mps``, ``whole`` or None. healthy: None = not said.
     state: ``present`` or ``lost`` (driver or kernel says the card is gone). basis: how strong the sighting is as an inventory:
-    ``inventory`` (NVML, nvidia-smi, PodResources, a DRA slice), ``vendor_register`` (HAMi, Volcano vGPU annotations).
+    ``inventory`` (NVML, nvidia-smi, PodResources, a DRA slice), ``vendor_register`` (HAMi, Volcano vGPU annotations),
+    ``allocation`` (only a grant names the card; nothing else is known of it).
     encoding: the wire form it was read from (``csv7``, ``csv9``, ``json``, ``json+migProfiles``, ``volcano6``, ``xml-v12``).
     mig_profiles: JSON list of the profiles the card offers, as the register wrote them, or None.
     """
