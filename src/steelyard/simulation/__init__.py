@@ -1,1 +1,1 @@
-"""A cluster that does not exist, written in the formats of the sources with code of its own, with its ground truth."""
+"""A cluster that does not exist, emitted in the sources' own formats, with its ground truth. It shares no code with the readers."""

@@ -1,0 +1,120 @@
+"""Simulate an estate and write what its sources would have shown, with the truth beside it.
+
+The directory holds one folder per system, ``manifest.json`` (which file is what, of which node, as of when) and ``truth.json``.
+"""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from steelyard.primitives.instant import Instant, to_datetime
+from steelyard.simulation.demand import demands
+from steelyard.simulation.estate import build_estate
+from steelyard.simulation.kubernetes import ClusterView
+from steelyard.simulation.life import Life
+from steelyard.simulation.node_agents import NodeView, kernel_log, pod_resources_dump
+from steelyard.simulation.spec import SimulationSpec
+from steelyard.simulation.truth import HAMI, MIG, GroundTruth
+
+MANIFEST: Final = "manifest.json"
+TRUTH: Final = "truth.json"
+DEVICE_BASE_MIB: Final = 4
+_SAMPLE_OFFSET_SECONDS: Final = 137
+
+
+class EmittedFile(msgspec.Struct, frozen=True):
+    """A file of the simulation. ``path`` is relative to the directory; ``system``: kube, pod_resources, smi_list, smi_query, smi_apps,
+    smi_xml, kernel. ``as_of_at``: the instant it shows where it does not say so itself. ``node``: where it was taken."""
+
+    path: str
+    system: str
+    as_of_at: Instant | None = None
+    node: str | None = None
+
+
+@dataclass(slots=True)
+class _Output:
+    folder: Path
+    files: list[EmittedFile] = field(default_factory=list)
+
+    def write(
+        self, path: str, payload: bytes, system: str, as_of: Instant | None = None, node: str | None = None
+    ) -> None:
+        """The payload, gzipped where its name says so; always the same bytes for the same payload."""
+        target = self.folder / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(gzip.compress(payload, compresslevel=1, mtime=0) if path.endswith(".gz") else payload)
+        self.files.append(EmittedFile(path, system, as_of, node))
+
+
+def simulate(
+    spec: SimulationSpec, out_dir: Path, progress: Callable[[str, int, int], None] | None = None
+) -> GroundTruth:
+    """Runs the estate, writes its sources under ``out_dir`` and gives the truth back. The same spec gives the same bytes."""
+    truth = ground_truth(spec)
+    out_dir.mkdir(parents=True, exist_ok=True)
+    output = _Output(out_dir)
+    cluster = ClusterView(truth)
+    views = [NodeView(truth, node) for node in truth.nodes]
+    for number, at in enumerate(truth.snapshots, start=1):
+        output.write(f"kube/{_name(at)}.json.gz", cluster.snapshot(at), "kube", at)
+        if progress is not None:
+            progress("simulate", number, len(truth.snapshots))
+    for at in truth.pod_resources:
+        output.write(f"pod-resources/{_name(at)}.json.gz", pod_resources_dump(views, at), "pod_resources", at)
+    for view in views:
+        _write_node(spec, truth, view, output)
+    (out_dir / MANIFEST).write_bytes(msgspec.json.encode(output.files))
+    (out_dir / TRUTH).write_bytes(truth.to_json())
+    return truth
+
+
+def ground_truth(spec: SimulationSpec) -> GroundTruth:
+    """The truth alone, without writing anything."""
+    nodes = build_estate(spec)
+    life = Life(spec, nodes, demands(spec, nodes))
+    life.run()
+    has_plugins = any(node.kind != HAMI for node in nodes)
+    return GroundTruth(
+        start_at=spec.start_at,
+        end_at=spec.end_at,
+        snapshot_interval_seconds=spec.snapshot_interval_seconds,
+        sample_interval_seconds=spec.sample_interval_seconds,
+        snapshots=spec.grid(spec.snapshot_interval_seconds),
+        pod_resources=spec.grid(spec.pod_resources_interval_seconds) if has_plugins else [],
+        samples=spec.grid(spec.sample_interval_seconds, _SAMPLE_OFFSET_SECONDS),
+        nodes=nodes,
+        pods=life.pods,
+        happenings=life.happenings,
+        device_base_mib=DEVICE_BASE_MIB,
+    )
+
+
+def read_manifest(out_dir: Path) -> list[EmittedFile]:
+    """The files of a simulation in the order in which they were written."""
+    return msgspec.json.decode((out_dir / MANIFEST).read_bytes(), type=list[EmittedFile])
+
+
+def _write_node(spec: SimulationSpec, truth: GroundTruth, view: NodeView, output: _Output) -> None:
+    name = view.node.name
+    folder = f"smi/{name}"
+    output.write(f"{folder}/list.txt", view.list_text().encode(), "smi_list", truth.start_at, name)
+    output.write(f"{folder}/query.csv.gz", view.query_csv(truth.samples).encode(), "smi_query", None, name)
+    output.write(f"{folder}/apps.csv.gz", view.apps_csv(truth.samples).encode(), "smi_apps", None, name)
+    if view.node.kind == MIG:
+        for at in spec.grid(spec.mig_report_interval_seconds, _SAMPLE_OFFSET_SECONDS):
+            if view.is_up(at):
+                output.write(f"{folder}/report-{_name(at)}.xml.gz", view.report_xml(at).encode(), "smi_xml", None, name)
+    log = kernel_log(view.node, truth)
+    if log is not None:
+        output.write(f"kernel/{name}.log", log.encode(), "kernel", None, name)
+
+
+def _name(at: Instant) -> str:
+    return f"{to_datetime(at):%Y-%m-%dT%H%M%SZ}"
