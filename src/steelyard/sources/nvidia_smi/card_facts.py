@@ -25,6 +25,7 @@ from steelyard.sources.shared.pci import pci_or_none
 
 NAME_CHARACTERS_MAX: Final = 1_024
 UNRESOLVED_MAX: Final = 1_000
+ADDRESSES_MAX: Final = 64
 GI_MAX: Final = 4_096
 _RECOVERY_ACTIONS: Final = (
     "none",
@@ -69,6 +70,18 @@ def card_facts(card: CardReading, page: Page) -> Iterator[Fact]:
     uuid = resolve(card, page)
     if uuid is None:
         return
+    pci = pci_or_none(card.cells.get("pci"))
+    addresses = page.seen.setdefault(uuid, set())
+    if pci is not None and pci not in addresses and len(addresses) < ADDRESSES_MAX:
+        addresses.add(pci)
+        if len(addresses) == 2:
+            yield from page.refusals.find(
+                "device_uuid_repeated",
+                f"device {uuid}",
+                f"cards at {', '.join(sorted(addresses))} carry one UUID: their samples cannot be told apart",
+                evidence={"pci_addresses": sorted(addresses)},
+                line=card.line,
+            )
     device = merge_devices(page.directory.devices.get(uuid), _device(card, uuid, page))
     yield device
     if device.state == "lost":
@@ -98,7 +111,6 @@ def resolve(card: CardReading, page: Page) -> str | None:
             note_unresolved(page, place, found.reason, len(card.processes), 1)
             return None
         uuid = found
-    page.seen.setdefault(uuid)
     if values.is_masked(uuid):
         page.masked.setdefault(uuid, card.line)
     return uuid

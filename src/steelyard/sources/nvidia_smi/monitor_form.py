@@ -73,6 +73,7 @@ def read_monitor(page: Page, lines: Iterator[tuple[int, str]]) -> Iterator[Fact]
             f"{passed_count} rows carry no time (run with -o DT): of each card and process only the last row is taken",
             severity="info",
             evidence={"passed_over": passed_count, "kept": len(kept)},
+            line=next(iter(kept.values()))[0],
         )
 
 
@@ -106,7 +107,7 @@ def _process(page: Page, row: dict[str, str], units: dict[str, str], line: int) 
     if isinstance(uuid, Unknown):
         note_unresolved(page, f"index {row['gpu'][:20]}", uuid.reason, 1, 1)
         return
-    page.seen.setdefault(uuid)
+    page.seen.setdefault(uuid, set())
     process = ProcessReading(
         pid=row["pid"],
         line=line,

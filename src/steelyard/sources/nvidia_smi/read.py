@@ -12,7 +12,7 @@ from typing import Final
 from steelyard.facts.base import Fact
 from steelyard.facts.source_status import SourceStatus
 from steelyard.primitives.errors import SourceUnsupported
-from steelyard.primitives.instant import Instant
+from steelyard.primitives.instant import AT_OBSERVATION, Instant
 from steelyard.sources.nvidia_smi.capture_form import Section, collected_at, sections_of
 from steelyard.sources.nvidia_smi.csv_form import read_csv
 from steelyard.sources.nvidia_smi.failures import read_failures
@@ -26,6 +26,7 @@ from steelyard.sources.nvidia_smi.xml_form import read_xml
 from steelyard.sources.shared.context import ReadContext
 from steelyard.sources.shared.device_directory import DeviceDirectory, directory_of
 from steelyard.sources.shared.plain_text import decode_text, numbered_lines
+from steelyard.sources.shared.refusals import Refusals
 
 Lines = Iterator[tuple[int, str]]
 
@@ -62,7 +63,10 @@ def read_smi(
     if form == "smi_capture":
         yield from _read_capture(decoded, ctx, known)
     else:
-        yield from _read_page(Page(ctx, known, form), form, decoded, 1)
+        page = Page(ctx, known, form)
+        yield from _read_page(page, form, decoded, 1)
+        yield from _masked(page.refusals, page.masked)
+        yield from page.refusals.rest()
 
 
 def _read_page(page: Page, form: str, text: str, first_line: int) -> Iterator[Fact]:
@@ -96,7 +100,7 @@ def _bounded(page: Page, text: str, first_line: int, too_long: list[Fact]) -> Li
 
 
 def _closing(page: Page) -> Iterator[Fact]:
-    """What is known only at the end: cards that were not resolved, counts that disagree, masked UUIDs, and the source's status."""
+    """What is known only at the end: cards that were not resolved, counts that disagree, and the source's status."""
     file = f"file {page.ctx.file}"
     for place, (reason, rows, processes) in page.unresolved.items():
         yield from page.refusals.find(
@@ -105,7 +109,7 @@ def _closing(page: Page) -> Iterator[Fact]:
             f"the card at {place} is not known, because {reason}; {rows} rows ({processes} processes) make no sample",
             evidence={"place": place, "rows": rows, "processes": processes, "form": page.form, "reason": reason},
         )
-    cards_count = len(page.seen) + len(page.unresolved)
+    cards_count = sum(max(1, len(addresses)) for addresses in page.seen.values()) + len(page.unresolved)
     mismatch = page.stated_count is not None and page.stated_count != cards_count
     if mismatch:
         yield from page.refusals.find(
@@ -114,15 +118,17 @@ def _closing(page: Page) -> Iterator[Fact]:
             f"the text says that {page.stated_count} cards are attached and describes {cards_count}",
             evidence={"attached": page.stated_count, "described": cards_count, "form": page.form},
         )
-    for uuid, line in page.masked.items():
-        yield from page.refusals.find(
+    yield _status(page, cards_count, page.stated_count is not None and not mismatch)
+
+
+def _masked(refusals: Refusals, masked: dict[str, int]) -> Iterator[Fact]:
+    for uuid, line in masked.items():
+        yield from refusals.find(
             "device_uuid_masked",
             f"device {uuid}",
             "the UUID is all zeros (masked before it was shared): cards of several such files cannot be told apart",
             line=line,
         )
-    yield from page.refusals.rest()
-    yield _status(page, cards_count, page.stated_count is not None and not mismatch)
 
 
 def _status(page: Page, cards_count: int, counted: bool) -> SourceStatus:
@@ -147,10 +153,16 @@ def _status(page: Page, cards_count: int, counted: bool) -> SourceStatus:
 
 def _read_capture(text: str, ctx: ReadContext, directory: DeviceDirectory) -> Iterator[Fact]:
     sections = [(section, _section_form(section, text)) for section in sections_of(text)]
+    own = DeviceDirectory()
     for forms in (_FIRST_ROUND, _SECOND_ROUND):
-        directory = directory_of(_read_sections(sections, text, ctx, directory, forms), directory)
-    yield from _read_sections(sections, text, ctx, directory, FORMS)
-    without = [section.title for section, form in sections if form is None]
+        pages = _read_sections(sections, text, ctx, own, forms, Refusals(ctx, SOURCE), {})
+        own = directory_of(pages, own)
+    refusals, masked = Refusals(ctx, SOURCE), dict[str, int]()
+    read = FORMS - _WITHOUT_FACTS
+    yield from _read_sections(sections, text, ctx, own if own.devices else directory, read, refusals, masked)
+    yield from _masked(refusals, masked)
+    yield from refusals.rest()
+    without = [section.title for section, form in sections if form not in read]
     if without or not sections:
         yield ctx.finding(
             SOURCE,
@@ -168,14 +180,19 @@ def _read_sections(
     ctx: ReadContext,
     directory: DeviceDirectory,
     forms: frozenset[str],
+    refusals: Refusals,
+    masked: dict[str, int],
 ) -> Iterator[Fact]:
     stamp: Instant = collected_at(text)
+    if stamp == AT_OBSERVATION:
+        stamp = ctx.observed_at
     for section, form in sections:
         if form is None or form not in forms:
             continue
-        page = Page(ctx, directory, form, stamp)
+        page = Page(ctx, directory, form, stamp, refusals)
         yield from _read_page(page, form, text[section.start : section.end], section.first_line)
         stamp = max(stamp, page.stamp)
+        masked.update({uuid: line for uuid, line in page.masked.items() if uuid not in masked})
 
 
 def _section_form(section: Section, text: str) -> str | None:

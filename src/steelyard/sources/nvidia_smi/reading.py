@@ -70,17 +70,25 @@ class Page:
     """One text being read: its context, the directory it may ask, the instant it speaks of, and its findings.
 
     ``stamp`` starts as ``ctx.observed_at`` (or what a capture knows) and follows the times that the text prints; ``stamped``
-    tells whether it printed any. ``seen`` holds the cards named so far, ``unresolved`` the rows whose card is not known.
+    tells whether it printed any. ``seen`` holds the cards named so far with their PCI addresses, ``unresolved`` the rows whose
+    card is not known: reason, rows and processes by place. A capture hands one ``refusals`` to the pages of all its sections.
     """
 
-    def __init__(self, ctx: ReadContext, directory: DeviceDirectory, form: str, stamp: Instant | None = None) -> None:
+    def __init__(
+        self,
+        ctx: ReadContext,
+        directory: DeviceDirectory,
+        form: str,
+        stamp: Instant | None = None,
+        refusals: Refusals | None = None,
+    ) -> None:
         self.ctx = ctx
         self.directory = directory
         self.form = form
         self.stamp = ctx.observed_at if stamp is None else stamp
         self.stamped = False
-        self.refusals = Refusals(ctx, SOURCE)
-        self.seen: dict[str, None] = {}
+        self.refusals = refusals or Refusals(ctx, SOURCE)
+        self.seen: dict[str, set[str]] = {}
         self.stated_count: int | None = None
         self.gpus_count: int | None = None
         self.failures: list[str] = []
