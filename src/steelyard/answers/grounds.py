@@ -1,0 +1,95 @@
+"""What every answer stands on: the stretch of time that is known, who was watching, findings, definitions, sources, the balance.
+
+The questions call these; nothing here is about one question. The trick to know: "now" is the last instant at which somebody saw who
+holds what, cluster by cluster. A later import that says nothing about pods does not move it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from steelyard.answers.contract import Figure, FindingNote
+from steelyard.answers.reading import Reading
+from steelyard.primitives.errors import UsageError
+from steelyard.primitives.i18n import _
+from steelyard.primitives.instant import INSTANT_MAX, INSTANT_MIN, Instant, Window, format_instant
+
+SQL: Final = Path(__file__).with_suffix(".sql")
+FINDINGS_MAX: Final = 100
+RESIDUAL_METHOD: Final = "ledger_residual 1: sum over places and grains of |supply - sum of accounts|, in integers"
+
+
+@dataclass(frozen=True, slots=True)
+class KnownTime:
+    """The stretch of time in which a cluster's holders are known at all: from the first holding or sighting to the last sighting."""
+
+    cluster: str
+    first: Instant
+    last: Instant
+
+
+def known_times(reading: Reading) -> tuple[KnownTime, ...]:
+    """Per cluster, the stretch that is known. Raises UsageError where nothing was imported yet."""
+    times: dict[str, KnownTime] = {}
+    for row in reading.run("known_time"):
+        if row["first_us"] is not None and row["last_us"] is not None:
+            times.setdefault(row["cluster"], KnownTime(row["cluster"], row["first_us"], row["last_us"]))
+    if not times:
+        raise UsageError(_("nothing is known yet: run `steelyard import` with files of the estate first"))
+    return tuple(times.values())
+
+
+def watched_scopes(reading: Reading, cluster: str, at: Instant) -> frozenset[str]:
+    """The scopes (``cluster``, ``node/<name>``) in which every holder at ``at`` was seen; empty = nobody watched then.
+
+    An instant counts as seen when a complete listing was made then, when a source says that it saw a stretch throughout, or when it lies
+    between two complete listings no further apart than the expected interval that the import declared.
+    """
+    return frozenset(str(row["scope"]) for row in reading.run("watched", cluster=cluster, at_us=at))
+
+
+def finding_notes(reading: Reading, subjects: Collection[str] | None = None) -> tuple[tuple[FindingNote, ...], int]:
+    """The gravest findings about the data (at most FINDINGS_MAX) and how many there are in all.
+
+    ``subjects`` narrows them to those about the named things; None = all.
+    """
+    rows = reading.run("findings", listed_max=10 * FINDINGS_MAX if subjects is not None else FINDINGS_MAX)
+    total = int(rows[0]["total"]) if rows else 0
+    if subjects is not None:
+        rows = [row for row in rows if row["subject"] in subjects]
+        total = len(rows)
+    notes = [FindingNote(row["code"], row["severity"], row["subject"], row["message"]) for row in rows[:FINDINGS_MAX]]
+    return tuple(notes), total
+
+
+def definitions(reading: Reading, own: Mapping[str, str]) -> tuple[Mapping[str, str], ...]:
+    """The definitions behind an answer, with versions: its own and those the ledgers were posted with."""
+    posted: dict[str, str] = {}
+    for row in reading.run("posting"):
+        content = json.loads(row["definitions"] or "{}")
+        pairs = content.items() if isinstance(content, dict) else ((item["name"], item["version"]) for item in content)
+        posted.update({str(name): str(version) for name, version in pairs})
+    return tuple({"name": name, "version": version} for name, version in sorted({**posted, **own}.items()))
+
+
+def source_lines(reading: Reading) -> tuple[str, ...]:
+    """One line per source: what it listed, how often, when last, and how that instant is known."""
+    return tuple(
+        f"{row['source']} {row['kind']} ({row['cluster']}): {row['rounds']} x, last {format_instant(row['last_us'])}"
+        f" ({row['basis']})"
+        for row in reading.run("sources")
+    )
+
+
+def residual(reading: Reading, window: Window | None) -> Figure:
+    """``ledger_residual_gpu_us`` over the grains that start in the window (None = all): 0, or the books do not close.
+
+    It is the sum of the absolute differences, so that two mistakes cannot cancel out.
+    """
+    start, end = (window.start, window.end) if window else (INSTANT_MIN, INSTANT_MAX)
+    row = reading.run("residual", from_us=start, to_us=end)[0]
+    return Figure("ledger_residual_gpu_us", int(row["residual_gpu_us"]), "GPU-us", RESIDUAL_METHOD, 1.0)

@@ -1,0 +1,56 @@
+-- Q1: who holds what at an instant. Holdings are filtered by time first; supply is read for one grain only.
+
+-- name: grain
+SELECT grain_us FROM dim.parameter;
+
+-- name: holders
+WITH alive AS (
+    SELECT
+        *,
+        (ended_at IS NULL AND known_to_at >= make_timestamp($at_us))
+        OR ended_at > make_timestamp($at_us)
+        OR (ended_before_at IS NOT NULL AND ended_at = make_timestamp($at_us)) AS certain
+    FROM ledger.holding
+    WHERE cluster = $cluster
+        AND started_at <= make_timestamp($at_us)
+        AND (
+            ended_at IS NULL
+            OR ended_at > make_timestamp($at_us)
+            OR ended_before_at > make_timestamp($at_us)
+            OR (ended_before_at IS NOT NULL AND ended_at = make_timestamp($at_us))
+        )
+)
+SELECT
+    alive.cluster, alive.pod_uid, alive.namespace, alive.pod, alive.containers, alive.scheme, alive.place_kind,
+    alive.place_id, alive.node, alive.device_uuid, alive.device_unknown_reason, alive.unit_kind, alive.unit_id,
+    alive.profile, alive.quantity, alive.segment, alive.occupancy, alive.share_ppm, alive.share_at_least_ppm,
+    alive.share_basis,
+    alive.memory_mib, alive.cores_percent, alive.start_basis, alive.end_basis, alive.evidence_grade, alive.certain,
+    replace(CAST(alive.started_at AS VARCHAR), ' ', 'T') || 'Z' AS started,
+    replace(CAST(alive.ended_at AS VARCHAR), ' ', 'T') || 'Z' AS ended,
+    pod.tenant, pod.workload_kind, pod.workload_name, pod.queue, pod.qos, pod.scheduler, pod.phase
+FROM alive
+LEFT JOIN dim.pod AS pod ON pod.cluster = alive.cluster AND pod.pod_uid = alive.pod_uid
+ORDER BY alive.device_uuid, alive.node, alive.unit_id, alive.namespace, alive.pod, alive.pod_uid, alive.started_at;
+
+-- name: devices
+SELECT
+    cluster, device_uuid, node, vendor, model, memory_mib, mode, healthy, cordoned, placeable, state, serial,
+    device_index, basis,
+    coalesce(valid_from_at <= make_timestamp($at_us), TRUE)
+    AND coalesce(valid_to_at >= make_timestamp($at_us), TRUE) AS valid
+FROM dim.device
+WHERE cluster = $cluster
+QUALIFY row_number() OVER (PARTITION BY device_uuid ORDER BY valid DESC, valid_from_at DESC NULLS LAST, node) = 1
+ORDER BY node, device_index, device_uuid;
+
+-- name: counted_places
+SELECT place_kind, place_id, node, CAST(sum(amount_gpu_us) AS BIGINT) AS amount_gpu_us
+FROM ledger.supply
+WHERE cluster = $cluster
+    AND grain_at = make_timestamp($grain_at_us)
+    AND account = 'supply'
+    AND place_kind <> 'device'
+GROUP BY place_kind, place_id, node
+HAVING sum(amount_gpu_us) <> 0
+ORDER BY place_kind, place_id;

@@ -1,0 +1,92 @@
+-- Q2: how much. Whole grains come from the supply ledger; the two cut grains of a window come from the holdings themselves.
+
+-- name: grain
+SELECT grain_us FROM dim.parameter;
+
+-- name: booked
+SELECT
+    cluster, place_kind, place_id, node, device_uuid, pod_uid, account,
+    CAST(sum(amount_gpu_us) AS DECIMAL(38, 0)) AS amount_gpu_us,
+    CAST(sum(CASE service WHEN 'down' THEN amount_gpu_us ELSE 0 END) AS DECIMAL(38, 0)) AS down_gpu_us,
+    CAST(sum(memory_mib_us) AS DECIMAL(38, 0)) AS memory_mib_us,
+    CAST(sum(cores_percent_us) AS DECIMAL(38, 0)) AS cores_percent_us,
+    count(*) - count(memory_mib_us) AS memory_unknown,
+    count(*) - count(cores_percent_us) AS cores_unknown
+FROM ledger.supply
+WHERE grain_at >= make_timestamp($from_us)
+    AND grain_at < make_timestamp($to_us)
+    AND pod_uid IS NOT NULL
+    AND account IN ('held', 'held_unplaced', 'reserved', 'in_suspense')
+GROUP BY cluster, place_kind, place_id, node, device_uuid, pod_uid, account;
+
+-- name: estate
+SELECT cluster, account, CAST(sum(amount_gpu_us) AS DECIMAL(38, 0)) AS amount_gpu_us
+FROM ledger.supply
+WHERE grain_at >= make_timestamp($from_us)
+    AND grain_at < make_timestamp($to_us)
+GROUP BY cluster, account
+ORDER BY cluster, account;
+
+-- name: edge_holdings
+SELECT
+    cluster, place_kind, place_id, node, device_uuid, pod_uid, occupancy, unit_kind, unit_id,
+    share_ppm, memory_mib, cores_percent,
+    greatest(epoch_us(started_at), $from_us) AS start_us,
+    least(epoch_us(coalesce(ended_at, known_to_at)), $to_us) AS end_us
+FROM ledger.holding
+WHERE started_at < make_timestamp($to_us)
+    AND coalesce(ended_at, known_to_at) > make_timestamp($from_us)
+    AND share_ppm IS NOT NULL
+ORDER BY cluster, place_kind, place_id, start_us, pod_uid, unit_id;
+
+-- name: held_time
+SELECT
+    cluster, pod_uid, place_id, device_uuid,
+    min(node) AS node, min(namespace) AS namespace, min(pod) AS pod,
+    max(least(epoch_us(coalesce(ended_at, known_to_at)), $to_us))
+    - min(greatest(epoch_us(started_at), $from_us)) AS held_us,
+    bool_or(share_ppm IS NULL) AS share_unknown
+FROM ledger.holding
+WHERE occupancy = 'held'
+    AND started_at < make_timestamp($to_us)
+    AND coalesce(ended_at, known_to_at) > make_timestamp($from_us)
+GROUP BY cluster, pod_uid, place_id, device_uuid;
+
+-- name: pods
+SELECT
+    cluster, pod_uid, namespace, pod, node, phase, tenant, workload_kind, workload_name, queue, qos, scheduler
+FROM dim.pod;
+
+-- name: devices
+SELECT cluster, device_uuid, node, vendor, model, memory_mib
+FROM dim.device
+QUALIFY row_number() OVER (PARTITION BY cluster, device_uuid ORDER BY valid_from_at DESC NULLS LAST, node) = 1;
+
+-- name: nodes
+SELECT cluster, node, gpu_product AS model FROM dim.node;
+
+-- name: weights
+SELECT model, weight_ppm FROM dim.model_weight;
+
+-- name: requests
+SELECT
+    cluster, pod_uid, namespace, pod, gpu_count, gpu_milli, memory_mib, cores_percent,
+    epoch_us(created_at) AS created_us, epoch_us(scheduled_at) AS scheduled_us, epoch_us(last_seen_at) AS last_seen_us,
+    rejected
+FROM dim.request
+WHERE gpu_count IS NULL OR gpu_count > 0
+ORDER BY created_at, namespace, pod, pod_uid;
+
+-- name: usage
+SELECT
+    cluster, device_uuid, pod_uid, path, min(used_basis) AS used_basis,
+    CAST(sum(memory_mib_us) AS DECIMAL(38, 0)) AS memory_mib_us,
+    max(memory_peak_mib) AS memory_peak_mib,
+    CAST(sum(compute_upper_gpu_us) AS DECIMAL(38, 0)) AS compute_upper_gpu_us,
+    CAST(sum(observed_us) AS DECIMAL(38, 0)) AS observed_us,
+    CAST(sum(samples_count) AS DECIMAL(38, 0)) AS samples_count,
+    min(unknown_reason) AS unknown_reason
+FROM ledger.usage
+WHERE grain_at >= make_timestamp($from_us)
+    AND grain_at < make_timestamp($to_us)
+GROUP BY cluster, device_uuid, pod_uid, path;

@@ -1,0 +1,84 @@
+"""All questions that are built: number, titles, what they take, what they need. Commands, routes and tests derive from this list."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+from steelyard.answers import dimensions, q01_holders, q02_consumption
+from steelyard.answers.contract import Answer
+from steelyard.answers.reading import Rows
+from steelyard.primitives.errors import UsageError
+from steelyard.primitives.i18n import _
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One question. ``title`` is the English source text, ``title_zh`` what the Chinese catalogue says for it. ``takes``: an instant or a
+    window. ``spec``: the class whose fields are ``at`` or ``window``, ``by``, ``where``, ``explain``. ``units``: of its figures by name."""
+
+    number: int
+    stem: str
+    title: str
+    title_zh: str
+    takes: Literal["instant", "window"]
+    spec: type[Any]
+    function: Callable[[Rows, Any], Answer]
+    units: Mapping[str, str]
+    metrics: Sequence[str]
+    sources: Sequence[str]
+    dimensions: Sequence[str]
+    example: str
+
+    @property
+    def name(self) -> str:
+        """The command's and the route's name, such as ``q1``."""
+        return f"q{self.number}"
+
+
+def _units(figures: Mapping[str, tuple[str, str]]) -> Mapping[str, str]:
+    return {**{name: unit for name, (unit, _method) in figures.items()}, "ledger_residual_gpu_us": "GPU-us"}
+
+
+ANSWERS: Final[tuple[Entry, ...]] = (
+    Entry(
+        number=1,
+        stem="q01_holders",
+        title=q01_holders.TITLE,
+        title_zh="谁占着哪张 GPU、哪个 MIG 切片或 vGPU",
+        takes="instant",
+        spec=q01_holders.HoldersSpec,
+        function=q01_holders.answer,
+        units=_units(q01_holders.FIGURES),
+        metrics=("steelyard_holders_gpus", "steelyard_holders_count"),
+        sources=("kubernetes pods", "gpu inventory"),
+        dimensions=tuple(sorted(dimensions.HOLDING)),
+        example="steelyard q1 --at 2026-11-30T02:00:00Z --by tenant",
+    ),
+    Entry(
+        number=2,
+        stem="q02_consumption",
+        title=q02_consumption.TITLE,
+        title_zh="申请、授予、使用各多少",
+        takes="window",
+        spec=q02_consumption.ConsumptionSpec,
+        function=q02_consumption.answer,
+        units=_units(q02_consumption.METHODS),
+        metrics=("steelyard_consumption_gpu_seconds_total", "steelyard_consumption_requests_unserved"),
+        sources=("kubernetes pods", "gpu inventory", "gpu process memory"),
+        dimensions=tuple(sorted(dimensions.POD_AND_PLACE)),
+        example="steelyard q2 --from 2026-11-01T00:00:00Z --to 2026-12-01T00:00:00Z --by tenant,model",
+    ),
+)
+
+
+def entry(number: int) -> Entry:
+    """The entry of Q``number``. Raises UsageError for a question that is not built, naming those that are."""
+    for candidate in ANSWERS:
+        if candidate.number == number:
+            return candidate
+    built = ", ".join(candidate.name for candidate in ANSWERS)
+    raise UsageError(
+        _("question {number} is not built in this version; these are: {built}").format(number=number, built=built)
+    )

@@ -1,0 +1,300 @@
+"""Q2 over an estate whose every number can be checked by hand, and its identities over random ones."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from steelyard.answers.contract import Answer, Value
+from steelyard.answers.q02_consumption import METHODS, ConsumptionSpec, answer
+from steelyard.primitives.errors import UsageError
+from steelyard.primitives.instant import HOUR_US, MINUTE_US, Window, format_instant
+from steelyard.primitives.unknown import Unknown
+from tests.answers.estate import Estate, at, small_story
+
+CARD = "GPU-aaaaaaaa-0000"
+
+
+def ask(estate: Estate, start: str | None = None, end: str | None = None, **spec: Any) -> Answer:
+    window = Window(at(start), at(end)) if start and end else None
+    return answer(estate.store, ConsumptionSpec(window=window, **spec))
+
+
+def figures(result: Answer) -> dict[str, Value]:
+    return {figure.name: figure.value for figure in result.figures}
+
+
+def records(result: Answer, name: str) -> list[dict[str, Value]]:
+    found = next(table for table in result.tables if table.name == name)
+    return [dict(zip((column.name for column in found.columns), row, strict=True)) for row in found.rows]
+
+
+def sampled_story() -> Estate:
+    """The small story with one hour of samples: infer's processes on 15 minutes of 10:00, and 203 for the exclusive holder."""
+    estate = small_story()
+    common = {"cluster": "default", "grain_at": at("10:00"), "samples_count": 15}
+    estate.insert(
+        "ledger.usage",
+        **common,
+        device_uuid=CARD,
+        pod_uid="uid-infer",
+        path="process",
+        memory_mib_us=1_000 * 15 * MINUTE_US,
+        memory_peak_mib=1_500,
+        observed_us=15 * MINUTE_US,
+    )
+    estate.insert(
+        "ledger.usage",
+        **common,
+        device_uuid="GPU-aaaaaaaa-0001",
+        pod_uid="uid-train",
+        path="exclusive",
+        used_basis="203",
+        memory_mib_us=9_000 * HOUR_US,
+        memory_peak_mib=12_000,
+        compute_upper_gpu_us=HOUR_US // 2,
+        observed_us=HOUR_US,
+    )
+    estate.insert(
+        "ledger.usage", **common, device_uuid=CARD, path="device", memory_mib_us=2_000 * HOUR_US, observed_us=HOUR_US
+    )
+    estate.insert(
+        "ledger.usage", **common, device_uuid=CARD, path="residual", memory_mib_us=500 * HOUR_US, observed_us=HOUR_US
+    )
+    return estate
+
+
+def test_granted_time_is_share_times_time_over_all_known_time() -> None:
+    result = ask(small_story())
+    assert result.window == Window(at("08:00"), at("12:00"))
+    assert figures(result)["gpu_hours_granted"] == Fraction("0.25") * 4 + Fraction("0.5") * Fraction("2.5") + Fraction(
+        "2.5"
+    )
+    assert {row["tenant"]: row["gpu_hours_granted"] for row in records(result, "consumption")} == {
+        "team-a": Fraction("3.5"),
+        "team-b": Fraction("1.25"),
+    }
+    assert figures(result)["ledger_residual_gpu_us"] == 0
+
+
+def test_memory_and_compute_granted_stand_beside() -> None:
+    row = records(ask(small_story(), by=("pod",), where={"pod": "notebook"}), "consumption")[0]
+    assert row["memory_granted_mib_hours"] == 8_000 * Fraction("2.5")
+    assert row["compute_granted_gpu_hours"] == Fraction("1.25")
+    assert row["pods_count"] == 1
+
+
+def test_use_that_nobody_measured_is_unknown_and_so_is_waste() -> None:
+    values = figures(ask(small_story()))
+    for name in (
+        "gpu_hours_used",
+        "gpu_hours_used_upper",
+        "gpu_hours_waste",
+        "memory_used_mib_hours",
+        "memory_peak_mib",
+    ):
+        assert isinstance(values[name], Unknown), name
+
+
+def test_samples_give_memory_with_its_peak_and_an_upper_bound_of_compute() -> None:
+    result = ask(sampled_story(), by=("pod",))
+    rows = {row["pod"]: row for row in records(result, "consumption")}
+    assert rows["team-a/infer"]["memory_used_mib_hours"] == 250
+    assert rows["team-a/infer"]["memory_peak_mib"] == 1_500
+    assert rows["team-a/infer"]["use_observed_ratio"] == 0.0625
+    assert isinstance(rows["team-a/infer"]["gpu_hours_used_upper"], Unknown)
+    assert rows["team-a/train"]["gpu_hours_used_upper"] == Fraction("0.5")
+    assert isinstance(rows["team-b/notebook"]["memory_used_mib_hours"], Unknown)
+    assert isinstance(rows["team-a/train"]["gpu_hours_waste"], Unknown)
+    values = figures(result)
+    assert (values["memory_used_mib_hours"], values["memory_peak_mib"]) == (9_250, 12_000)
+    assert (values["memory_used_device_mib_hours"], values["memory_use_unattributed_mib_hours"]) == (2_000, 500)
+    coverage = {figure.name: figure.coverage for figure in result.figures}
+    assert coverage["memory_used_mib_hours"] == float(Fraction(75, 60 * 9))
+
+
+def test_requested_granted_and_used_stand_apart_per_pod() -> None:
+    rows = {row["pod"]: row for row in records(ask(sampled_story()), "pods")}
+    notebook, infer = rows["notebook"], rows["infer"]
+    assert (notebook["gpus_requested"], notebook["memory_requested_mib"]) == (1, 4_000)
+    assert (notebook["gpus_granted"], notebook["memory_granted_mib"]) == (Fraction("0.5"), 8_000)
+    assert notebook["cores_granted_percent"] == 50
+    assert isinstance(notebook["cores_requested_percent"], Unknown)
+    assert isinstance(notebook["memory_used_mean_mib"], Unknown)
+    assert (infer["memory_used_mean_mib"], infer["memory_peak_mib"]) == (1_000, 1_500)
+
+
+def test_normalised_hours_weigh_the_model_and_stand_beside_the_plain_ones() -> None:
+    estate = small_story()
+    estate.insert("dim.model_weight", model="T4", weight_ppm=300_000)
+    values = figures(ask(estate))
+    assert values["gpu_hours_granted"] == Fraction("4.75")
+    assert values["gpu_hours_normalised"] == Fraction("4.75") * Fraction("0.3")
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "hours"),
+    [
+        ("09:00", "10:00", "1.75"),
+        ("09:15", "09:45", "0.875"),
+        ("08:15", "10:45", "3.75"),
+        ("08:15", "08:45", "0.375"),
+        ("10:30", "12:00", "1.375"),
+    ],
+)
+def test_a_window_is_cut_exactly_also_inside_a_grain(start: str, end: str, hours: str) -> None:
+    assert figures(ask(small_story(), start, end))["gpu_hours_granted"] == Fraction(hours)
+
+
+def test_where_shares_exceed_the_card_a_cut_grain_counts_their_part() -> None:
+    estate = Estate()
+    estate.listing(at("12:00"))
+    estate.card(CARD)
+    for name in ("one", "two"):
+        estate.pod(f"team-a/{name}")
+        estate.hold(f"team-a/{name}", CARD, "08:00", None, 750_000)
+    result = ask(estate, "08:10", "08:40", by=("pod",))
+    assert [row["gpu_hours_granted"] for row in records(result, "consumption")] == [Fraction("0.25")] * 2
+    assert [row["memory_granted_mib_hours"] for row in records(result, "consumption")] == [4_000] * 2
+
+
+def test_reserved_and_suspended_time_is_in_no_total_of_granted_time() -> None:
+    estate = Estate()
+    estate.listing(at("12:00"))
+    estate.card(CARD)
+    estate.hold("team-a/early", CARD, "08:00", "09:00", 500_000, occupancy="reserved")
+    estate.hold("team-a/odd", CARD, "09:00", "10:00", 250_000, occupancy="in_suspense")
+    estate.post_supply()
+    for start, end in ((None, None), ("08:00", "10:00"), ("08:00", "09:30")):
+        values = figures(ask(estate, start, end))
+        assert (values["gpu_hours_granted"], values["gpu_hours_reserved"]) == (0, Fraction("0.5"))
+    assert values["gpu_hours_in_suspense"] == Fraction("0.125")
+
+
+def test_a_holder_without_a_card_counts_as_granted() -> None:
+    estate = small_story()
+    before = figures(ask(estate))["gpu_hours_granted"]
+    estate = Estate()
+    estate.listing(at("12:00"))
+    estate.card(CARD)
+    estate.pod("team-a/plain")
+    estate.hold("team-a/plain", None, "10:00", None)
+    estate.post_supply()
+    assert figures(ask(estate))["gpu_hours_granted"] == 2
+    assert before == Fraction("4.75")
+
+
+def test_requests_that_were_never_scheduled_are_counted_and_listed() -> None:
+    result = ask(small_story())
+    assert figures(result)["requests_unserved"] == 1
+    assert figures(result)["gpus_requested_unserved"] == 2
+    assert [(row["pod"], row["gpus_requested"]) for row in records(result, "unserved")] == [("waiting", 2)]
+
+
+@pytest.mark.parametrize(
+    ("values", "start", "end", "unserved"),
+    [
+        ({"scheduled_at": at("11:00")}, "09:00", "10:00", 1),
+        ({"scheduled_at": at("11:00")}, "09:00", "11:30", 0),
+        ({"created_at": at("11:00")}, "09:00", "10:00", 0),
+        ({"last_seen_at": at("08:30")}, "09:00", "10:00", 0),
+        ({"gpus": 0}, "09:00", "10:00", 0),
+        ({"gpus": 1, "gpu_milli": 250}, "09:00", "10:00", 1),
+    ],
+)
+def test_unserved_means_there_in_the_window_and_not_scheduled_by_its_end(
+    values: dict[str, Any], start: str, end: str, unserved: int
+) -> None:
+    estate = Estate()
+    estate.listing(at("12:00"))
+    estate.listing(at("08:00"))
+    estate.pod("team-a/late", phase="Pending", **values)
+    result = ask(estate, start, end)
+    assert figures(result)["requests_unserved"] == unserved
+    if values.get("gpu_milli"):
+        assert figures(result)["gpus_requested_unserved"] == Fraction("0.25")
+
+
+def test_a_window_outside_the_known_time_is_unknown() -> None:
+    result = ask(small_story(), "05:00", "06:00")
+    values = figures(result)
+    assert {name for name in METHODS if not isinstance(values[name], Unknown)} == set()
+    assert isinstance(result.coverage, Unknown)
+
+
+def test_a_window_partly_outside_the_known_time_says_so_and_covers_less() -> None:
+    result = ask(small_story(), "06:00", "10:00")
+    assert figures(result)["gpu_hours_granted"] == Fraction("2.5")
+    assert result.coverage == 0.5
+    assert any("the known time is" in spot for spot in result.blind_spots)
+
+
+def test_coverage_is_the_observed_part_of_supply() -> None:
+    estate = small_story()
+    estate.place("device", "x", None, at("11:00"), "unobserved", HOUR_US)
+    estate.place("device", "x", None, at("11:00"), "supply", HOUR_US)
+    assert ask(estate).coverage == float(Fraction(8, 9))
+
+
+def test_an_empty_window_is_refused() -> None:
+    with pytest.raises(UsageError, match="no time at all"):
+        ask(small_story(), "11:30", "11:30")
+
+
+def test_an_unknown_dimension_is_refused() -> None:
+    with pytest.raises(UsageError, match="'occupancy'"):
+        ask(small_story(), by=("occupancy",))
+
+
+PODS = [f"team-{letter}/{name}" for letter in "abc" for name in (f"{letter}1", f"{letter}2")]
+
+
+@st.composite
+def estates(draw: st.DrawFn) -> Estate:
+    estate = Estate()
+    estate.listing(at("12:00"))
+    for index in range(2):
+        estate.card(f"GPU-{index}", index=index, model=draw(st.sampled_from(["T4", "A100"])))
+    estate.insert("dim.model_weight", model="A100", weight_ppm=1_333_333)
+    for name in PODS:
+        estate.pod(name, qos=draw(st.sampled_from(["LS", "BE", None])), gpus=draw(st.sampled_from([None, 0, 1])))
+        start = draw(st.integers(0, 230))
+        end = draw(st.integers(start, 239))
+        device = draw(st.sampled_from(["GPU-0", "GPU-1", None]))
+        stamps = [format_instant(at("08:00") + minute * MINUTE_US + 1) for minute in (start, end)]
+        share = draw(st.integers(1, 333_333))
+        estate.hold(
+            name, device, stamps[0], stamps[1], share, occupancy=draw(st.sampled_from(["held", "held", "in_suspense"]))
+        )
+    estate.post_supply()
+    return estate
+
+
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    estates(),
+    st.lists(st.sampled_from(["tenant", "gpu", "node", "pod", "qos", "model", "owner"]), max_size=3, unique=True),
+    st.sampled_from([(None, None), ("08:00", "12:00"), ("08:20", "11:17"), ("09:31", "09:44")]),
+)
+def test_any_grouping_adds_up_to_the_total(
+    estate: Estate, by: list[str], window: tuple[str | None, str | None]
+) -> None:
+    result = ask(estate, *window, by=tuple(by))
+    totals = figures(result)
+    for name in ("gpu_hours_granted", "gpu_hours_normalised", "gpu_hours_in_suspense", "compute_granted_gpu_hours"):
+        parts = [row[name] for row in records(result, "consumption")]
+        assert sum(parts, Fraction(0)) == totals[name], name  # type: ignore[arg-type]
+    assert totals["ledger_residual_gpu_us"] == 0
+
+
+@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(estates(), st.integers(1, 239))
+def test_two_windows_that_meet_add_up_but_for_one_microsecond_a_pod(estate: Estate, minute: int) -> None:
+    middle = format_instant(at("08:00") + minute * MINUTE_US)
+    parts = [figures(ask(estate, *window))["gpu_hours_granted"] for window in (("08:00", middle), (middle, "12:00"))]
+    whole = figures(ask(estate))["gpu_hours_granted"]
+    assert abs(whole - sum(parts, Fraction(0))) * HOUR_US <= len(PODS)  # type: ignore[operator,arg-type]
