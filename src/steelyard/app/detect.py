@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from steelyard.app.json_documents import RawList
 from steelyard.primitives.errors import UsageError
 from steelyard.primitives.i18n import _
 
@@ -132,6 +133,8 @@ def _is_text_list(data: bytes) -> bool:
 
 def detect_json(document: Any) -> Kind | None:
     """The kind of a parsed document; None where it is none that we know."""
+    if isinstance(document, RawList):
+        return KINDS["audit_log" if document.apiVersion.startswith("audit.k8s.io/") else "kubernetes"]
     sample = document[0] if isinstance(document, list) and document else document
     if not isinstance(sample, dict):
         return None
@@ -162,7 +165,8 @@ def smi_form(head: str) -> str | None:
     """Which form of nvidia-smi output it is; None where it is none."""
     from steelyard.sources.nvidia_smi import sniff
 
-    return sniff(head)
+    form: str | None = sniff(head.encode("utf-8", "replace"))
+    return form
 
 
 def _detect_csv(head: str) -> Kind | None:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from steelyard.app.json_documents import RawList, item_of
 from steelyard.app.refusals import READER_FAULTS, SHOWN_MAX, SOURCE, fault, malformed, more
 from steelyard.facts.base import Fact
 from steelyard.facts.device import Device
@@ -56,6 +57,57 @@ def all_readers() -> Readers:
 
 
 @dataclass(slots=True)
+class _Tally:
+    """What one file's objects came to: names per listed kind, whether each kind's listing is complete, what was passed over or refused."""
+
+    seen: dict[str, list[str]] = field(default_factory=lambda: {kind: [] for kind in LISTED})
+    complete: dict[str, bool] = field(default_factory=dict)
+    passed_over: Counter[str] = field(default_factory=Counter)
+    refused_count: int = 0
+    faults_count: int = 0
+    replaced: bool = False
+
+    def member(self, kind: str, whole: bool) -> None:
+        """Note an object (or an empty list) of a kind, and whether what holds it is a complete list."""
+        self.complete[kind] = self.complete.get(kind, True) and whole
+
+    def refuse(self, ctx: ReadContext, error: SourceMalformed, line: int) -> Iterator[Fact]:
+        """Count a refused object and say so, up to the bound."""
+        self.refused_count += 1
+        if self.refused_count <= SHOWN_MAX:
+            yield malformed(ctx, SourceMalformed(error.message, error.line or line, error.excerpt))
+
+    def fail(self, ctx: ReadContext, error: Exception, subject: str) -> Iterator[Fact]:
+        """Count a reader's failure and say so, up to the bound."""
+        self.faults_count += 1
+        if self.faults_count <= SHOWN_MAX:
+            yield fault(error, ctx, subject)
+
+    def is_complete(self, kind: str) -> bool:
+        """Whether absence from this file means absence. An object that was not read may have been of any kind."""
+        return self.complete[kind] and not self.refused_count and not self.faults_count
+
+    def remarks(self, ctx: ReadContext) -> Iterator[Fact]:
+        """One finding per kind without a reader, and one for what the bounds kept back."""
+        for name, count in self.passed_over.most_common(SHOWN_MAX):
+            yield ctx.finding(
+                SOURCE,
+                "kind_not_supported",
+                f"file {ctx.file}: {name}",
+                f"{count} objects of kind {name} were passed over: there is no reader for this kind",
+                severity="info",
+                evidence={"kind": name, "count": count},
+            )
+        for code, count in (("source_malformed", self.refused_count), ("reader_failed", self.faults_count)):
+            if count > SHOWN_MAX:
+                yield more(ctx, code, count)
+        if self.replaced:
+            yield ctx.finding(
+                SOURCE, "invalid_utf8", f"file {ctx.file}", "bytes that are no UTF-8 were replaced by U+FFFD"
+            )
+
+
+@dataclass(slots=True)
 class KubernetesObjects:
     """The objects of one import that several files have to be seen together for."""
 
@@ -74,84 +126,46 @@ class KubernetesObjects:
         """The facts of one file. ``documents``: (line, document or SourceMalformed). ``listing``: a List in it is complete, because the
         file is one document; lines of single objects never are. Pods that carry allocations are put into ``allocated`` for later."""
         readers = self.readers()
-        seen: dict[str, list[str]] = {kind: [] for kind in LISTED}
-        strange: Counter[str] = Counter()
-        complete: dict[str, bool] = {}
-        refused = 0
+        tally = _Tally()
         for line, document in documents:
-            if isinstance(document, SourceMalformed):
-                refused += 1
-                if refused <= SHOWN_MAX:
-                    yield malformed(ctx, document)
-                continue
-            for item, kind, whole in self._items(document, complete, listing):
-                if not isinstance(item, dict):
-                    strange["(no object)"] += 1
+            for item, kind, whole in _items(document, listing, tally):
+                if isinstance(item, SourceMalformed):
+                    yield from tally.refuse(ctx, item, line)
                     continue
                 try:
                     if kind == "Pod":
                         view = parse_pod(item)
-                        seen[kind].append(view.uid)
+                        tally.seen[kind].append(view.uid)
                         for read_pod in readers.pods:
                             yield from read_pod(view, ctx)
                         if _is_allocated(view.annotations):
                             allocated.append(view)
                     else:
-                        yield from self._object(kind, item, ctx, readers, seen, strange)
+                        yield from self._object(kind, item, ctx, readers, tally)
                 except SourceMalformed as error:
-                    refused += 1
-                    whole = False
-                    if refused <= SHOWN_MAX:
-                        yield malformed(ctx, SourceMalformed(error.message, error.line or line, error.excerpt))
+                    yield from tally.refuse(ctx, error, line)
                 except READER_FAULTS as error:
-                    whole = False
-                    yield fault(error, ctx, subject_of(kind, item))
-                complete[kind] = complete.get(kind, True) and whole
-        yield from self._listings(seen, complete, ctx)
-        yield from self._remarks(strange, refused, ctx)
-
-    def _items(self, document: Any, complete: dict[str, bool], listing: bool) -> Iterator[tuple[Any, str, bool]]:
-        """(object, kind, whether it is a member of a complete list) for each object of a document; the list is emptied on the way."""
-        pending = document if isinstance(document, list) else [document]
-        for each in pending:
-            kind = each.get("kind") if isinstance(each, dict) else None
-            if not isinstance(kind, str) or not kind.endswith("List") or not isinstance(each.get("items"), list):
-                yield each, kind if isinstance(kind, str) else "", False
-                continue
-            metadata = mapping_of(each.get("metadata"))
-            whole = listing and not metadata.get("continue") and not metadata.get("remainingItemCount")
-            implied = kind.removesuffix("List")
-            if implied in LISTED:
-                complete[implied] = complete.get(implied, True) and whole
-            items = each["items"]
-            items.reverse()
-            while items:
-                item = items.pop()
-                own = item.get("kind") if isinstance(item, dict) else None
-                yield item, own if isinstance(own, str) else implied, whole
+                    yield from tally.fail(ctx, error, _subject_of(kind, item))
+                tally.member(kind, whole)
+        yield from self._listings(tally, ctx)
+        yield from tally.remarks(ctx)
 
     def _object(
-        self,
-        kind: str,
-        item: Mapping[str, Any],
-        ctx: ReadContext,
-        readers: Readers,
-        seen: dict[str, list[str]],
-        strange: Counter[str],
+        self, kind: str, item: Mapping[str, Any], ctx: ReadContext, readers: Readers, tally: _Tally
     ) -> Iterator[Fact]:
         """The facts of an object that is no Pod."""
         version = item.get("apiVersion")
         metadata = mapping_of(item.get("metadata"))
         if isinstance(version, str) and version.startswith("audit.k8s.io/"):
-            strange["audit.k8s.io Event"] += 1
+            tally.passed_over["audit.k8s.io Event"] += 1
         elif kind == "Node":
             if name := text_of(metadata.get("name")):
-                seen[kind].append(name)
+                tally.seen[kind].append(name)
             for read_node in readers.nodes:
                 yield from read_node(item, ctx)
             self.nodes.append(item)
         elif kind == "Event":
-            seen[kind].append(text_of(metadata.get("uid")) or str(len(seen[kind])))
+            tally.seen[kind].append(text_of(metadata.get("uid")) or f"#{len(tally.seen[kind])}")
             for read_event in readers.events:
                 yield from read_event(item, ctx)
             self.events.append(item)
@@ -160,52 +174,37 @@ class KubernetesObjects:
         elif kind == "ResourceSlice":
             self.slices.append(item)
         else:
-            strange[f"{version} {kind}" if isinstance(version, str) else kind or "(no kind)"] += 1
+            name = f"{version} {kind}" if isinstance(version, str) else kind or "(none)"
+            tally.passed_over[name[:200]] += 1
 
-    def _listings(
-        self, seen: Mapping[str, list[str]], complete: Mapping[str, bool], ctx: ReadContext
-    ) -> Iterator[Fact]:
+    def _listings(self, tally: _Tally, ctx: ReadContext) -> Iterator[Fact]:
         from steelyard.sources.kube_api.listing import read_listing
 
         for kind, word in LISTED.items():
-            if kind in complete:
-                yield from read_listing(word, seen[kind], ctx, complete[kind], self.gap_max_us, self.as_of_basis)
-
-    def _remarks(self, strange: Counter[str], refused: int, ctx: ReadContext) -> Iterator[Fact]:
-        for name, count in strange.most_common(SHOWN_MAX):
-            yield ctx.finding(
-                SOURCE,
-                "kind_not_supported",
-                f"file {ctx.file}: {name[:200]}",
-                f"{count} objects of kind {name[:200]} were passed over: there is no reader for this kind",
-                severity="info",
-                evidence={"kind": name[:200], "count": count},
-            )
-        if refused > SHOWN_MAX:
-            yield more(ctx, "source_malformed", refused)
+            if kind in tally.complete:
+                complete = tally.is_complete(kind)
+                yield from read_listing(word, tally.seen[kind], ctx, complete, self.gap_max_us, self.as_of_basis)
 
     def read_allocations(
         self, views: Sequence[PodView], ctx: ReadContext, cards: Mapping[str, Device]
     ) -> Iterator[Fact]:
         """The grants of one file's pods. ``cards``: what the registers of all files say of each card."""
         readers = self.readers()
-        refused = 0
+        tally = _Tally()
         for view in views:
             try:
                 for read_pod_allocations in readers.allocations:
                     yield from read_pod_allocations(view, ctx, cards)
             except SourceMalformed as error:
-                refused += 1
-                if refused <= SHOWN_MAX:
-                    yield malformed(ctx, error)
+                yield from tally.refuse(ctx, error, 0)
             except READER_FAULTS as error:
-                yield fault(error, ctx, view.subject[:300])
+                yield from tally.fail(ctx, error, view.subject[:300])
         self.pods.extend(views)
-        yield from self._remarks(Counter(), refused, ctx)
+        yield from tally.remarks(ctx)
 
     def read_across(self, ctx: ReadContext) -> Iterator[Fact]:
         """The facts that only all files of the import tell together."""
-        from steelyard.sources.hami import check_inconsistencies
+        from steelyard.sources.hami.checks import check_inconsistencies
         from steelyard.sources.kube_api.dra import read_dra
 
         if self.claims or self.slices:
@@ -214,11 +213,56 @@ class KubernetesObjects:
             yield from check_inconsistencies(self.nodes, self.pods, self.events, ctx)
 
 
+def _items(document: Any, listing: bool, tally: _Tally) -> Iterator[tuple[Any, str, bool]]:
+    """(object or SourceMalformed, kind, whether it is a member of a complete list) for each object of a document."""
+    if isinstance(document, RawList):
+        yield from _listed(document, listing, tally)
+    elif isinstance(document, list):
+        for each in document:
+            yield from _items(each, False, tally) if isinstance(each, dict) else [(_no_object(each), "", False)]
+    elif isinstance(document, SourceMalformed):
+        yield document, "", False
+    elif not isinstance(document, dict):
+        yield _no_object(document), "", False
+    elif isinstance(document.get("items"), list) and str(document.get("kind")).endswith("List"):
+        implied = str(document["kind"]).removesuffix("List")
+        for each in document["items"]:
+            yield (each, _kind_of(each, implied), False) if isinstance(each, dict) else (_no_object(each), "", False)
+    else:
+        yield document, _kind_of(document, ""), False
+
+
+def _listed(document: RawList, listing: bool, tally: _Tally) -> Iterator[tuple[Any, str, bool]]:
+    """The items of a List, each parsed when it is its turn."""
+    metadata = document.metadata or {}
+    whole = listing and not metadata.get("continue") and not metadata.get("remainingItemCount")
+    implied = document.kind.removesuffix("List")
+    if implied in LISTED:
+        tally.member(implied, whole)
+    for raw in document.items:
+        try:
+            item, replaced = item_of(raw)
+        except SourceMalformed as error:
+            yield error, implied, False
+            continue
+        tally.replaced = tally.replaced or replaced
+        yield (item, _kind_of(item, implied), whole) if isinstance(item, dict) else (_no_object(item), implied, False)
+
+
+def _kind_of(item: Mapping[str, Any], implied: str) -> str:
+    kind = item.get("kind")
+    return kind if isinstance(kind, str) else implied
+
+
+def _no_object(value: object) -> SourceMalformed:
+    return SourceMalformed(f"expected a Kubernetes object, found {type(value).__name__}", excerpt=str(value)[:200])
+
+
 def _is_allocated(annotations: Mapping[str, str]) -> bool:
     return any(key.startswith(("hami.io/", "volcano.sh/")) for key in annotations)
 
 
-def subject_of(kind: str, item: Mapping[str, Any]) -> str:
+def _subject_of(kind: str, item: Mapping[str, Any]) -> str:
     """How a finding names an object that has no view."""
     metadata = mapping_of(item.get("metadata"))
     name = "/".join(text for key in ("namespace", "name") if (text := text_of(metadata.get(key))))
