@@ -88,7 +88,7 @@ def select_slices(
     for position, payload in enumerate(payloads):
         key, pool = pool_key(payload), mapping_of(mapping_of(payload.get("spec")).get("pool"))
         generation = integer_of(pool.get("generation")) or 0
-        if generation > newest.get(key, -1):
+        if key not in newest or generation > newest[key]:
             newest[key], slices[key] = generation, {}
         if generation == newest[key]:
             slices[key][text_of(mapping_of(payload.get("metadata")).get("name")) or f"#{position}"] = payload
