@@ -11,6 +11,7 @@ from typing import Final
 STEMS: Final = (
     "share",
     "gpu_time",
+    "measured_time",
     "normalised_gpu_hours",
     "holding_interval",
     "grain",

@@ -27,29 +27,31 @@ holding AS (
     WHERE coalesce(ended_at, known_to_at) > started_at
 ),
 
--- One pass over all samples: the minutes in which a card was measured, one bit each, here and spilling into the next hour.
+-- One pass over all samples: the minutes in which a card was measured, one bit each. Samples that stand for several minutes are few.
 sampled_hour AS (
     SELECT
-        cluster, device_uuid, hour_at,
-        bit_or((CAST(1 AS BIGINT) << least(60, minute_no + minutes)) - (CAST(1 AS BIGINT) << minute_no)) AS minutes_mask,
-        bit_or((CAST(1 AS BIGINT) << greatest(0, minute_no + minutes - 60)) - 1) AS spilled_mask,
+        cluster, device_uuid, date_trunc('hour', occurred_at) AS hour_at,
+        bit_or(CAST(1 AS BIGINT) << minute(occurred_at)) AS minutes_mask,
         min(occurred_at) AS first_at,
-        max(until_at) AS last_at
-    FROM (
-        SELECT
-            cluster, device_uuid, occurred_at,
-            date_trunc('hour', occurred_at) AS hour_at,
-            minute(occurred_at) AS minute_no,
-            CASE WHEN interval_us >= 120000000 THEN least(interval_us, 3600000000) // 60000000 ELSE 1 END AS minutes,
-            CASE
-                WHEN interval_us > 0 THEN occurred_at + to_microseconds(least(interval_us, 3600000000))
-                ELSE occurred_at
-            END AS until_at
-        FROM fact.device_sample
-        WHERE memory_used_mib IS NOT NULL OR util_gpu_ratio IS NOT NULL OR sm_active_ratio IS NOT NULL
-            OR gr_active_ratio IS NOT NULL OR power_watts IS NOT NULL OR temperature_celsius IS NOT NULL
-    ) AS sample
-    GROUP BY cluster, device_uuid, hour_at
+        max(epoch_us(occurred_at) + CASE WHEN interval_us BETWEEN 1 AND 3600000000 THEN interval_us ELSE 0 END) AS last_us
+    FROM fact.device_sample
+    WHERE memory_used_mib IS NOT NULL OR util_gpu_ratio IS NOT NULL OR sm_active_ratio IS NOT NULL OR gr_active_ratio IS NOT NULL
+        OR dram_active_ratio IS NOT NULL OR power_watts IS NOT NULL OR temperature_celsius IS NOT NULL
+    GROUP BY cluster, device_uuid, date_trunc('hour', occurred_at)
+),
+
+long_sample_hour AS (
+    SELECT
+        cluster, device_uuid, date_trunc('hour', occurred_at) AS hour_at,
+        bit_or(lit_minutes(minute(occurred_at), interval_us)) AS minutes_mask,
+        bit_or(lit_minutes_of_next_hour(minute(occurred_at), interval_us)) AS spilled_mask
+    FROM fact.device_sample
+    WHERE interval_us >= 120000000
+        AND (
+            memory_used_mib IS NOT NULL OR util_gpu_ratio IS NOT NULL OR sm_active_ratio IS NOT NULL OR gr_active_ratio IS NOT NULL
+            OR dram_active_ratio IS NOT NULL OR power_watts IS NOT NULL OR temperature_celsius IS NOT NULL
+        )
+    GROUP BY cluster, device_uuid, date_trunc('hour', occurred_at)
 ),
 
 known_device AS (
@@ -58,7 +60,7 @@ known_device AS (
         SELECT cluster, device_uuid, memory_mib, epoch_us(valid_from_at) AS lo, epoch_us(valid_to_at) AS hi
         FROM dim.device
         UNION ALL
-        SELECT cluster, device_uuid, NULL, epoch_us(min(first_at)), epoch_us(max(last_at))
+        SELECT cluster, device_uuid, NULL, epoch_us(min(first_at)), max(last_us)
         FROM sampled_hour
         GROUP BY cluster, device_uuid
         UNION ALL
@@ -639,15 +641,22 @@ laid AS (
 piece AS (
     SELECT
         holder_no, excessive, asked_ppm, asked_mib, asked_percent, share_ppm, memory_mib, cores_percent, site_no, place_no, rest_account,
-        rest_service, 1 AS held_service, NOT broken AND not_ready_since IS NULL AS measurable, lo, least(hi, down_from) AS hi
-    FROM laid
-    WHERE lo < down_from
-    UNION ALL
-    SELECT
-        holder_no, excessive, asked_ppm, asked_mib, asked_percent, share_ppm, memory_mib, cores_percent, site_no, place_no, rest_account,
-        rest_service, 2, FALSE, greatest(lo, down_from), hi
-    FROM laid
-    WHERE hi > down_from
+        rest_service, held_service, measurable, lo, hi,
+        NOT excessive AND count(*) OVER (PARTITION BY holder_no) = 1 AS alone
+    FROM (
+        SELECT
+            holder_no, excessive, asked_ppm, asked_mib, asked_percent, share_ppm, memory_mib, cores_percent, site_no, place_no,
+            rest_account, rest_service, 1 AS held_service, NOT broken AND not_ready_since IS NULL AS measurable,
+            lo, least(hi, down_from) AS hi
+        FROM laid
+        WHERE lo < down_from
+        UNION ALL
+        SELECT
+            holder_no, excessive, asked_ppm, asked_mib, asked_percent, share_ppm, memory_mib, cores_percent, site_no, place_no,
+            rest_account, rest_service, 2, FALSE, greatest(lo, down_from), hi
+        FROM laid
+        WHERE hi > down_from
+    ) AS served
 ),
 
 measured_hour AS (
@@ -655,7 +664,9 @@ measured_hour AS (
     FROM (
         SELECT cluster, device_uuid, hour_at, minutes_mask FROM sampled_hour
         UNION ALL
-        SELECT cluster, device_uuid, hour_at + INTERVAL 1 HOUR, spilled_mask FROM sampled_hour WHERE spilled_mask <> 0
+        SELECT cluster, device_uuid, hour_at, minutes_mask FROM long_sample_hour
+        UNION ALL
+        SELECT cluster, device_uuid, hour_at + INTERVAL 1 HOUR, spilled_mask FROM long_sample_hour WHERE spilled_mask <> 0
     ) AS lit
     JOIN place ON place.place_kind = 'device' AND place.cluster = lit.cluster AND place.place_id = lit.device_uuid
     GROUP BY place.place_no, lit.hour_at
@@ -663,75 +674,67 @@ measured_hour AS (
 
 grain_piece AS (
     SELECT
-        cut.holder_no, cut.excessive, cut.asked_ppm, cut.asked_mib, cut.asked_percent, cut.share_ppm, cut.memory_mib, cut.cores_percent,
-        cut.site_no, cut.place_no, cut.rest_account, cut.rest_service, cut.held_service, cut.measurable, cut.grain_us_at,
-        greatest(cut.lo, cut.grain_us_at) AS lo, least(cut.hi, cut.grain_us_at + parameter.grain_us) AS hi
+        holder_no, alone, asked_ppm, asked_mib, asked_percent, share_ppm, memory_mib, cores_percent, site_no, place_no, rest_account,
+        rest_service, held_service, measurable, grain_us_at, grain_start_us(grain_us_at, 3600000000) AS hour_us,
+        greatest(lo, grain_us_at) AS lo, least(hi, grain_us_at + grain_us) AS hi
     FROM (
         SELECT
-            piece.holder_no, piece.excessive, piece.asked_ppm, piece.asked_mib, piece.asked_percent, piece.share_ppm, piece.memory_mib,
+            piece.holder_no, piece.alone, piece.asked_ppm, piece.asked_mib, piece.asked_percent, piece.share_ppm, piece.memory_mib,
             piece.cores_percent, piece.site_no, piece.place_no, piece.rest_account, piece.rest_service, piece.held_service,
-            piece.measurable, piece.lo, piece.hi,
-            unnest(
-                range(
-                    piece.lo - (piece.lo % parameter.grain_us + parameter.grain_us) % parameter.grain_us, piece.hi, parameter.grain_us
-                )
-            ) AS grain_us_at
+            piece.measurable, piece.lo, piece.hi, parameter.grain_us,
+            unnest(range(grain_start_us(piece.lo, parameter.grain_us), piece.hi, parameter.grain_us)) AS grain_us_at
         FROM piece
         CROSS JOIN parameter
     ) AS cut
-    CROSS JOIN parameter
 ),
 
 timed_piece AS (
     SELECT
-        grain_piece.holder_no, grain_piece.excessive, grain_piece.asked_ppm, grain_piece.asked_mib, grain_piece.asked_percent,
+        grain_piece.holder_no, grain_piece.alone, grain_piece.asked_ppm, grain_piece.asked_mib, grain_piece.asked_percent,
         grain_piece.share_ppm, grain_piece.memory_mib, grain_piece.cores_percent, grain_piece.site_no, grain_piece.grain_us_at,
         grain_piece.rest_account, grain_piece.rest_service, grain_piece.held_service,
         grain_piece.hi - grain_piece.lo AS length_us,
         CASE
-            WHEN NOT grain_piece.measurable OR measured_hour.minutes_mask IS NULL THEN 0
-            ELSE
-                bit_count(
-                    measured_hour.minutes_mask & ((CAST(1 AS BIGINT) << ((grain_piece.hi - measured_hour.hour_us) // 60000000)) - 1)
-                ) * CAST(60000000 AS BIGINT)
-                + ((measured_hour.minutes_mask >> ((grain_piece.hi - measured_hour.hour_us) // 60000000)) & 1)
-                * ((grain_piece.hi - measured_hour.hour_us) % 60000000)
-                - bit_count(
-                    measured_hour.minutes_mask & ((CAST(1 AS BIGINT) << ((grain_piece.lo - measured_hour.hour_us) // 60000000)) - 1)
-                ) * CAST(60000000 AS BIGINT)
-                - ((measured_hour.minutes_mask >> ((grain_piece.lo - measured_hour.hour_us) // 60000000)) & 1)
-                * ((grain_piece.lo - measured_hour.hour_us) % 60000000)
+            WHEN grain_piece.measurable AND measured_hour.minutes_mask IS NOT NULL
+                THEN measured_us(measured_hour.minutes_mask, grain_piece.hour_us, grain_piece.lo, grain_piece.hi)
+            ELSE 0
         END AS up_us
     FROM grain_piece
     LEFT JOIN measured_hour
-        ON measured_hour.place_no = grain_piece.place_no
-        AND measured_hour.hour_us = grain_piece.lo - (grain_piece.lo % 3600000000 + 3600000000) % 3600000000
+        ON measured_hour.place_no = grain_piece.place_no AND measured_hour.hour_us = grain_piece.hour_us
 ),
 
-held_class AS (
+-- A holder that is one piece has one row a grain; all others are summed and then floored.
+held_alone AS (
     SELECT
         holder_no, site_no, grain_us_at, rest_account, rest_service, held_service,
-        CAST(sum(up_us * share_ppm) // 1000000 AS BIGINT) AS up_gpu_us,
-        CAST(sum((length_us - up_us) * share_ppm) // 1000000 AS BIGINT) AS rest_gpu_us,
+        gpu_time_us(up_us, share_ppm) AS up_gpu_us,
+        gpu_time_us(length_us - up_us, share_ppm) AS rest_gpu_us,
+        up_us * memory_mib AS up_mib_us,
+        (length_us - up_us) * memory_mib AS rest_mib_us,
+        up_us * cores_percent AS up_percent_us,
+        (length_us - up_us) * cores_percent AS rest_percent_us
+    FROM timed_piece
+    WHERE alone
+),
+
+held_together AS (
+    SELECT
+        holder_no, site_no, grain_us_at, rest_account, rest_service, held_service,
+        CAST(sum(CAST(up_us AS DECIMAL(38, 0)) * share_ppm) // 1000000 AS BIGINT) AS up_gpu_us,
+        CAST(sum(CAST(length_us - up_us AS DECIMAL(38, 0)) * share_ppm) // 1000000 AS BIGINT) AS rest_gpu_us,
         CAST(sum(up_us * memory_mib) AS BIGINT) AS up_mib_us,
         CAST(sum((length_us - up_us) * memory_mib) AS BIGINT) AS rest_mib_us,
         CAST(sum(up_us * cores_percent) AS BIGINT) AS up_percent_us,
-        CAST(sum((length_us - up_us) * cores_percent) AS BIGINT) AS rest_percent_us
+        CAST(sum((length_us - up_us) * cores_percent) AS BIGINT) AS rest_percent_us,
+        CAST(sum(CAST(up_us AS DECIMAL(38, 0)) * (asked_ppm - share_ppm)) // 1000000 AS BIGINT) AS up_excess_gpu_us,
+        CAST(sum(CAST(length_us - up_us AS DECIMAL(38, 0)) * (asked_ppm - share_ppm)) // 1000000 AS BIGINT) AS rest_excess_gpu_us,
+        CAST(sum(up_us * (asked_mib - memory_mib)) AS BIGINT) AS up_excess_mib_us,
+        CAST(sum((length_us - up_us) * (asked_mib - memory_mib)) AS BIGINT) AS rest_excess_mib_us,
+        CAST(sum(up_us * (asked_percent - cores_percent)) AS BIGINT) AS up_excess_percent_us,
+        CAST(sum((length_us - up_us) * (asked_percent - cores_percent)) AS BIGINT) AS rest_excess_percent_us
     FROM timed_piece
-    GROUP BY holder_no, site_no, grain_us_at, rest_account, rest_service, held_service
-),
-
-excess_class AS (
-    SELECT
-        holder_no, site_no, grain_us_at, rest_account, rest_service, held_service,
-        CAST(sum(up_us * (asked_ppm - share_ppm)) // 1000000 AS BIGINT) AS up_gpu_us,
-        CAST(sum((length_us - up_us) * (asked_ppm - share_ppm)) // 1000000 AS BIGINT) AS rest_gpu_us,
-        CAST(sum(up_us * (asked_mib - memory_mib)) AS BIGINT) AS up_mib_us,
-        CAST(sum((length_us - up_us) * (asked_mib - memory_mib)) AS BIGINT) AS rest_mib_us,
-        CAST(sum(up_us * (asked_percent - cores_percent)) AS BIGINT) AS up_percent_us,
-        CAST(sum((length_us - up_us) * (asked_percent - cores_percent)) AS BIGINT) AS rest_percent_us
-    FROM timed_piece
-    WHERE excessive
+    WHERE NOT alone
     GROUP BY holder_no, site_no, grain_us_at, rest_account, rest_service, held_service
 ),
 
@@ -741,29 +744,34 @@ held_in_class AS (
         CAST(sum(up_gpu_us) AS BIGINT) AS up_gpu_us, CAST(sum(rest_gpu_us) AS BIGINT) AS rest_gpu_us,
         CAST(sum(up_mib_us) AS BIGINT) AS up_mib_us, CAST(sum(rest_mib_us) AS BIGINT) AS rest_mib_us,
         CAST(sum(up_percent_us) AS BIGINT) AS up_percent_us, CAST(sum(rest_percent_us) AS BIGINT) AS rest_percent_us
-    FROM held_class
+    FROM (
+        SELECT
+            site_no, grain_us_at, rest_account, rest_service, up_gpu_us, rest_gpu_us, up_mib_us, rest_mib_us, up_percent_us,
+            rest_percent_us
+        FROM held_alone
+        UNION ALL
+        SELECT
+            site_no, grain_us_at, rest_account, rest_service, up_gpu_us, rest_gpu_us, up_mib_us, rest_mib_us, up_percent_us,
+            rest_percent_us
+        FROM held_together
+    ) AS held_class
     GROUP BY site_no, grain_us_at, rest_account, rest_service
 ),
 
 -- (4) What each grain could hold ----------------------------------------------------------------------------------------------------
 grain_stretch AS (
     SELECT
-        cut.site_no, cut.place_no, cut.cards, cut.rest_account, cut.rest_service, cut.measurable, cut.grain_us_at,
-        greatest(cut.lo, cut.grain_us_at) AS lo, least(cut.hi, cut.grain_us_at + parameter.grain_us) AS hi
+        site_no, place_no, cards, rest_account, rest_service, measurable, grain_us_at,
+        grain_start_us(grain_us_at, 3600000000) AS hour_us,
+        greatest(lo, grain_us_at) AS lo, least(hi, grain_us_at + grain_us) AS hi
     FROM (
         SELECT
             stretch.site_no, stretch.place_no, stretch.cards, stretch.rest_account, stretch.rest_service, stretch.lo, stretch.hi,
-            NOT stretch.broken AND stretch.not_ready_since IS NULL AS measurable,
-            unnest(
-                range(
-                    stretch.lo - (stretch.lo % parameter.grain_us + parameter.grain_us) % parameter.grain_us,
-                    stretch.hi, parameter.grain_us
-                )
-            ) AS grain_us_at
+            NOT stretch.broken AND stretch.not_ready_since IS NULL AS measurable, parameter.grain_us,
+            unnest(range(grain_start_us(stretch.lo, parameter.grain_us), stretch.hi, parameter.grain_us)) AS grain_us_at
         FROM stretch
         CROSS JOIN parameter
     ) AS cut
-    CROSS JOIN parameter
 ),
 
 timed_stretch AS (
@@ -771,23 +779,13 @@ timed_stretch AS (
         grain_stretch.site_no, grain_stretch.grain_us_at, grain_stretch.cards, grain_stretch.rest_account, grain_stretch.rest_service,
         grain_stretch.hi - grain_stretch.lo AS length_us,
         CASE
-            WHEN NOT grain_stretch.measurable OR measured_hour.minutes_mask IS NULL THEN 0
-            ELSE
-                bit_count(
-                    measured_hour.minutes_mask & ((CAST(1 AS BIGINT) << ((grain_stretch.hi - measured_hour.hour_us) // 60000000)) - 1)
-                ) * CAST(60000000 AS BIGINT)
-                + ((measured_hour.minutes_mask >> ((grain_stretch.hi - measured_hour.hour_us) // 60000000)) & 1)
-                * ((grain_stretch.hi - measured_hour.hour_us) % 60000000)
-                - bit_count(
-                    measured_hour.minutes_mask & ((CAST(1 AS BIGINT) << ((grain_stretch.lo - measured_hour.hour_us) // 60000000)) - 1)
-                ) * CAST(60000000 AS BIGINT)
-                - ((measured_hour.minutes_mask >> ((grain_stretch.lo - measured_hour.hour_us) // 60000000)) & 1)
-                * ((grain_stretch.lo - measured_hour.hour_us) % 60000000)
+            WHEN grain_stretch.measurable AND measured_hour.minutes_mask IS NOT NULL
+                THEN measured_us(measured_hour.minutes_mask, grain_stretch.hour_us, grain_stretch.lo, grain_stretch.hi)
+            ELSE 0
         END AS up_us
     FROM grain_stretch
     LEFT JOIN measured_hour
-        ON measured_hour.place_no = grain_stretch.place_no
-        AND measured_hour.hour_us = grain_stretch.lo - (grain_stretch.lo % 3600000000 + 3600000000) % 3600000000
+        ON measured_hour.place_no = grain_stretch.place_no AND measured_hour.hour_us = grain_stretch.hour_us
 ),
 
 capacity_class AS (
@@ -817,11 +815,11 @@ remainder AS (
     WHERE site.basis <> 'unknown'
 ),
 
--- side: 0 supply, 1 the remainder, 2 holders, 3 the memo of what was asked beyond the place.
-posting AS (
+-- What stands for the place itself. side: 0 supply, 1 the remainder.
+place_posting AS (
     SELECT
-        0 AS side, capacity_class.site_no, capacity_class.grain_us_at, CAST(NULL AS BIGINT) AS holder_no, NULL AS rest_account,
-        NULL AS service,
+        0 AS side, capacity_class.site_no, capacity_class.grain_us_at, CAST(NULL AS INTEGER) AS rest_account,
+        CAST(NULL AS INTEGER) AS service,
         CAST(sum(capacity_class.up_card_us + capacity_class.rest_card_us) AS BIGINT) AS gpu_us,
         CAST(sum((capacity_class.up_card_us + capacity_class.rest_card_us) * site.memory_mib) AS BIGINT) AS mib_us,
         CAST(sum((capacity_class.up_card_us + capacity_class.rest_card_us) * 100) AS BIGINT) AS percent_us
@@ -831,7 +829,7 @@ posting AS (
     GROUP BY capacity_class.site_no, capacity_class.grain_us_at
     UNION ALL
     SELECT
-        0, held_in_class.site_no, held_in_class.grain_us_at, NULL, NULL, NULL,
+        0, held_in_class.site_no, held_in_class.grain_us_at, NULL, NULL,
         CAST(sum(held_in_class.up_gpu_us + held_in_class.rest_gpu_us) AS BIGINT),
         CAST(sum(held_in_class.up_mib_us + held_in_class.rest_mib_us) AS BIGINT),
         CAST(sum(held_in_class.up_percent_us + held_in_class.rest_percent_us) AS BIGINT)
@@ -840,38 +838,40 @@ posting AS (
     WHERE site.basis = 'unknown'
     GROUP BY held_in_class.site_no, held_in_class.grain_us_at
     UNION ALL
-    SELECT
-        1, site_no, grain_us_at, NULL, rest_account, service,
-        CAST(sum(gpu_us) AS BIGINT), CAST(sum(mib_us) AS BIGINT), CAST(sum(percent_us) AS BIGINT)
-    FROM (
-        SELECT
-            site_no, grain_us_at, rest_account, 0 AS service, up_gpu_us AS gpu_us, up_mib_us AS mib_us, up_percent_us AS percent_us
-        FROM remainder
-        UNION ALL
-        SELECT site_no, grain_us_at, rest_account, rest_service, rest_gpu_us, rest_mib_us, rest_percent_us
-        FROM remainder
-    ) AS rest
-    GROUP BY site_no, grain_us_at, rest_account, service
+    SELECT 1, site_no, grain_us_at, rest_account, 0, up_gpu_us, up_mib_us, up_percent_us
+    FROM remainder
+    WHERE rest_service = 1
+    UNION ALL
+    SELECT 1, site_no, grain_us_at, rest_account, rest_service, rest_gpu_us, rest_mib_us, rest_percent_us
+    FROM remainder
+),
+
+-- What stands for a holder. side: 2 what it holds, 3 the memo of what it asked beyond the place.
+holder_posting AS (
+    SELECT 2 AS side, site_no, grain_us_at, holder_no, 0 AS service, up_gpu_us AS gpu_us, up_mib_us AS mib_us, up_percent_us AS percent_us
+    FROM held_alone
+    UNION ALL
+    SELECT 2, site_no, grain_us_at, holder_no, held_service, rest_gpu_us, rest_mib_us, rest_percent_us
+    FROM held_alone
     UNION ALL
     SELECT
-        side, site_no, grain_us_at, holder_no, NULL, service,
+        side, site_no, grain_us_at, holder_no, service,
         CAST(sum(gpu_us) AS BIGINT), CAST(sum(mib_us) AS BIGINT), CAST(sum(percent_us) AS BIGINT)
     FROM (
         SELECT
             2 AS side, site_no, grain_us_at, holder_no, 0 AS service, up_gpu_us AS gpu_us, up_mib_us AS mib_us,
             up_percent_us AS percent_us
-        FROM held_class
+        FROM held_together
         UNION ALL
         SELECT 2, site_no, grain_us_at, holder_no, held_service, rest_gpu_us, rest_mib_us, rest_percent_us
-        FROM held_class
+        FROM held_together
         UNION ALL
-        SELECT 3, site_no, grain_us_at, holder_no, 0, up_gpu_us, up_mib_us, up_percent_us
-        FROM excess_class
+        SELECT 3, site_no, grain_us_at, holder_no, 0, up_excess_gpu_us, up_excess_mib_us, up_excess_percent_us
+        FROM held_together
         UNION ALL
-        SELECT 3, site_no, grain_us_at, holder_no, held_service, rest_gpu_us, rest_mib_us, rest_percent_us
-        FROM excess_class
+        SELECT 3, site_no, grain_us_at, holder_no, held_service, rest_excess_gpu_us, rest_excess_mib_us, rest_excess_percent_us
+        FROM held_together
     ) AS part_of_holder
-    WHERE gpu_us <> 0 OR mib_us <> 0 OR percent_us <> 0
     GROUP BY side, site_no, grain_us_at, holder_no, service
 ),
 
@@ -908,10 +908,7 @@ slot_grain AS (
         SELECT
             slot_gap.cluster, slot_gap.node, slot_gap.slot, slot_gap.lo, slot_gap.hi,
             unnest(
-                range(
-                    slot_gap.lo - (slot_gap.lo % parameter.grain_us + parameter.grain_us) % parameter.grain_us,
-                    slot_gap.hi, parameter.grain_us
-                )
+                range(grain_start_us(slot_gap.lo, parameter.grain_us), slot_gap.hi, parameter.grain_us)
             ) AS grain_us_at
         FROM slot_gap
         CROSS JOIN parameter
@@ -923,22 +920,28 @@ slot_grain AS (
 SELECT
     site.cluster, site.place_kind, site.place_id, site.node,
     CASE WHEN site.place_kind = 'device' THEN site.place_id END AS device_uuid,
-    make_timestamp(posting.grain_us_at) AS grain_at,
-    CASE posting.side
-        WHEN 0 THEN 'supply'
-        WHEN 1 THEN CASE posting.rest_account WHEN 0 THEN 'free' ELSE 'unobserved' END
-        WHEN 2 THEN holder.account
-        ELSE 'overcommitted'
-    END AS account,
-    CASE posting.service WHEN 0 THEN 'up' WHEN 1 THEN 'unknown' WHEN 2 THEN 'down' END AS service,
+    make_timestamp(holder_posting.grain_us_at) AS grain_at,
+    CASE holder_posting.side WHEN 2 THEN holder.account ELSE 'overcommitted' END AS account,
+    CASE holder_posting.service WHEN 0 THEN 'up' WHEN 1 THEN 'unknown' WHEN 2 THEN 'down' END AS service,
     holder.pod_uid, holder.unit_id,
-    posting.gpu_us AS amount_gpu_us,
-    CASE WHEN site.memory_mib IS NOT NULL THEN posting.mib_us END AS memory_mib_us,
-    posting.percent_us AS cores_percent_us
-FROM posting
-JOIN site ON site.site_no = posting.site_no
-LEFT JOIN holder ON holder.holder_no = posting.holder_no
-WHERE posting.gpu_us <> 0 OR posting.mib_us <> 0 OR posting.percent_us <> 0
+    holder_posting.gpu_us AS amount_gpu_us,
+    holder_posting.mib_us AS memory_mib_us,
+    holder_posting.percent_us AS cores_percent_us
+FROM holder_posting
+JOIN holder ON holder.holder_no = holder_posting.holder_no
+JOIN site ON site.site_no = holder_posting.site_no
+WHERE holder_posting.gpu_us <> 0 OR holder_posting.mib_us <> 0 OR holder_posting.percent_us <> 0
+UNION ALL
+SELECT
+    site.cluster, site.place_kind, site.place_id, site.node,
+    CASE WHEN site.place_kind = 'device' THEN site.place_id END,
+    make_timestamp(place_posting.grain_us_at),
+    CASE WHEN place_posting.side = 0 THEN 'supply' WHEN place_posting.rest_account = 0 THEN 'free' ELSE 'unobserved' END,
+    CASE place_posting.service WHEN 0 THEN 'up' WHEN 1 THEN 'unknown' WHEN 2 THEN 'down' END,
+    NULL, NULL, place_posting.gpu_us, place_posting.mib_us, place_posting.percent_us
+FROM place_posting
+JOIN site ON site.site_no = place_posting.site_no
+WHERE place_posting.gpu_us <> 0 OR place_posting.mib_us <> 0 OR place_posting.percent_us <> 0
 UNION ALL
 SELECT
     slot_grain.cluster, 'slot', slot_grain.node || '/' || slot_grain.slot, slot_grain.node, NULL,
