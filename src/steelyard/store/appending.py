@@ -70,12 +70,57 @@ def _literal(value: object) -> str:
 
 @cache
 def batch_sql(fact: type[Fact]) -> str:
-    """Creates the temporary table of the batch, one row per identity with its earliest ``observed_at``. One parameter: import_id."""
-    others = ", ".join(f'"{column.name}"' for column in columns_of(fact) if column.name != "observed_at")
-    firsts = ", ".join(f'any_value("{c.name}") AS "{c.name}"' for c in columns_of(fact) if c.name != "observed_at")
+    """Creates the temporary table of the batch, with ``fact_id``. One parameter: import_id."""
+    names = ", ".join(f'"{column.name}"' for column in columns_of(fact))
     return f"""
         CREATE OR REPLACE TEMP TABLE {BATCH}_rows AS
-        SELECT {firsts}, min(observed_at) AS observed_at, fact_id, ?::VARCHAR AS import_id
-        FROM (SELECT {others}, observed_at, {fact_id_sql(fact)} AS fact_id FROM {BATCH})
-        GROUP BY fact_id
+        SELECT {names}, {fact_id_sql(fact)} AS fact_id, ?::VARCHAR AS import_id FROM {BATCH}
     """
+
+
+BATCH_SHAPE_SQL: Final = f"""
+    SELECT epoch_us(min(occurred_at)), epoch_us(max(occurred_at)), count(*) - count(DISTINCT fact_id) FROM {BATCH}_rows
+"""
+"""The span of the batch, and how many of its rows repeat an identity."""
+
+REPEATED_SQL: Final = f"""
+    CREATE OR REPLACE TEMP TABLE {BATCH}_rows AS
+    SELECT * FROM {BATCH}_rows QUALIFY row_number() OVER (PARTITION BY fact_id ORDER BY observed_at) = 1
+"""
+"""Keeps one row per identity, the one that was seen first."""
+
+
+@cache
+def earlier_sql(fact: type[Fact]) -> str:
+    """Sets ``observed_at`` of stored facts to the batch's where that is earlier. Parameters: the span of the batch."""
+    return f"""
+        UPDATE fact.{fact.TABLE} AS kept SET observed_at = batch.observed_at FROM {BATCH}_rows AS batch
+        WHERE kept.occurred_at BETWEEN make_timestamp(?::BIGINT) AND make_timestamp(?::BIGINT)
+          AND kept.fact_id = batch.fact_id AND batch.observed_at < kept.observed_at
+    """
+
+
+@cache
+def known_sql(fact: type[Fact]) -> str:
+    """Counts stored facts in the span of the batch (its parameters): 0 means that everything in it is new."""
+    return f"""
+        SELECT count(*) FROM fact.{fact.TABLE}
+        WHERE occurred_at BETWEEN make_timestamp(?::BIGINT) AND make_timestamp(?::BIGINT)
+    """
+
+
+@cache
+def insert_sql(fact: type[Fact], known: bool) -> str:
+    """Inserts the batch's rows; where facts in its span are ``known``, only those that are not. Parameters: the span, where known.
+
+    The trick to know: ``occurred_at`` is part of the identity, so only stored facts within the span can be the same, and the engine
+    skips all other blocks of the table.
+    """
+    names = ", ".join(f'"{column.name}"' for column in (*columns_of(fact), *KEY_COLUMNS))
+    news = f"""
+        ANTI JOIN (
+            SELECT fact_id FROM fact.{fact.TABLE}
+            WHERE occurred_at BETWEEN make_timestamp(?::BIGINT) AND make_timestamp(?::BIGINT)
+        ) AS kept USING (fact_id)
+    """
+    return f"INSERT INTO fact.{fact.TABLE} ({names}) SELECT {names} FROM {BATCH}_rows {news if known else ''}"

@@ -17,15 +17,17 @@ from typing import Any, Final
 import duckdb
 import pyarrow as pa
 
-from steelyard.facts.base import Fact, columns_of
+from steelyard.definitions.macros import macro_sql
+from steelyard.facts.base import Fact
 from steelyard.facts.registry import FACTS
 from steelyard.primitives.errors import InvariantError, StoreLocked, UsageError
 from steelyard.primitives.i18n import _
-from steelyard.store import migrations
-from steelyard.store.appending import BATCH, KEY_COLUMNS, AppendResult, batch_sql
+from steelyard.store import appending, migrations
+from steelyard.store.appending import BATCH, AppendResult
 from steelyard.store.columns import ARROW_TYPES, by_class, check, table_of
 
 FILE_NAME: Final = "steelyard.duckdb"
+_MACRO: Final = re.compile(r"\bCREATE\s+OR\s+REPLACE\s+MACRO\b")
 _IDENTIFIER: Final = re.compile(r"[a-z_][a-z0-9_]*(\.[a-z_][a-z0-9_]*)?\Z")
 _SETTINGS: Final = {"autoinstall_known_extensions": "false", "autoload_known_extensions": "false"}
 
@@ -101,23 +103,16 @@ class Store:
     def _append_table(self, fact: type[Fact], table: pa.Table, import_id: str | None) -> int:
         self._connection.register(BATCH, table)
         try:
-            self.execute(batch_sql(fact), [import_id])
+            self.execute(appending.batch_sql(fact), [import_id])
         finally:
             self._connection.unregister(BATCH)
-        low, high = self.rows(f"SELECT min(occurred_at), max(occurred_at) FROM {BATCH}_rows")[0]
-        names = ", ".join(f'"{c.name}"' for c in (*columns_of(fact), *KEY_COLUMNS))
-        self.execute(
-            f"""UPDATE fact.{fact.TABLE} AS kept SET observed_at = batch.observed_at FROM {BATCH}_rows AS batch
-            WHERE kept.occurred_at BETWEEN ? AND ? AND kept.fact_id = batch.fact_id
-              AND batch.observed_at < kept.observed_at""",
-            [low, high],
-        )
-        added = self.rows(
-            f"""INSERT INTO fact.{fact.TABLE} ({names}) SELECT {names} FROM {BATCH}_rows
-            WHERE fact_id NOT IN (SELECT fact_id FROM fact.{fact.TABLE} WHERE occurred_at BETWEEN ? AND ?)
-            ORDER BY occurred_at, natural_key""",
-            [low, high],
-        )[0][0]
+        low, high, repeated = self.rows(appending.BATCH_SHAPE_SQL)[0]
+        if repeated:
+            self.execute(appending.REPEATED_SQL)
+        known = self.rows(appending.known_sql(fact), [low, high])[0][0] > 0
+        if known:
+            self.execute(appending.earlier_sql(fact), [low, high])
+        added = self.rows(appending.insert_sql(fact, known), [low, high] if known else ())[0][0]
         self.execute(f"DROP TABLE {BATCH}_rows")
         return int(added)
 
@@ -222,8 +217,5 @@ def _check_layout(connection: duckdb.DuckDBPyConnection) -> None:
 
 
 def _load_macros(connection: duckdb.DuckDBPyConnection) -> None:
-    try:
-        from steelyard.definitions.macros import macro_sql  # type: ignore[import-not-found]
-    except ModuleNotFoundError:
-        return
-    connection.execute(re.sub(r"(?i)CREATE\s+OR\s+REPLACE\s+MACRO", "CREATE OR REPLACE TEMP MACRO", macro_sql()))
+    """The definitions' macros, as temporary ones: they belong to the code, not to the file, and work where it is read only."""
+    connection.execute(_MACRO.sub("CREATE OR REPLACE TEMP MACRO", macro_sql()))

@@ -31,7 +31,9 @@ def parse_quantity(value: object) -> Fraction:
 
 
 def parse_count(value: object) -> int:
-    """A whole, non-negative quantity. Raises ValueError otherwise."""
+    """A whole, non-negative quantity. Raises ValueError otherwise. The usual form, a few digits, has a short way of its own."""
+    if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) <= 18:
+        return int(value)
     quantity = parse_quantity(value)
     if quantity.denominator != 1 or not 0 <= quantity < 2**63:
         raise ValueError(f"expected a whole count between 0 and 2^63; found {str(value)[:60]!r}")
