@@ -1,9 +1,9 @@
 """What stands before the message on a line of a kernel log: when, and on which node.
 
-Forms: ``[  12.345]`` (dmesg: seconds since boot, no date), ``[Sun Feb 23 16:24:18 2025]`` (``dmesg -T``), ``Nov 22 18:29:55 host kernel:``
-(syslog: no year), ``2025-02-23T16:24:18.5+0000 host kernel:`` (journald, rsyslog), ``6,123,45678,-;`` (/dev/kmsg), ``journalctl -o json``. Only an ISO time
-has a zone; the others are read in the setting ``smi_timezone``. The trick to know: a line without a date keeps its seconds since
-boot, and its instant is that of the observation.
+Forms: ``[  12.345]`` (dmesg: seconds since boot, no date), ``[Sun Feb 23 16:24:18 2025]`` (``dmesg -T``),
+``Nov 22 18:29:55 host kernel:`` (syslog: no year), ``2025-02-23T16:24:18.5+0000 host kernel:`` (journald, rsyslog),
+``6,123,45678,-;`` (/dev/kmsg), ``journalctl -o json``. Only ISO times and the journal have a zone; the others are read in the setting
+``smi_timezone``. The trick to know: a line without a date keeps its seconds since boot, and its instant is that of the observation.
 """
 
 from __future__ import annotations
