@@ -1,0 +1,102 @@
+-- One row per card and node. What the card is comes from the strongest source, what the sharing layer offers from its register.
+-- valid_to_at: the last sighting, where the card was then seen on another node or another card took its slot; else NULL.
+WITH sightings AS (
+  SELECT
+    f.*, s.node AS at_node,
+    row_number() OVER (
+      PARTITION BY f.cluster, f.device_uuid, s.node ORDER BY f.occurred_at DESC, f.fact_id
+    ) AS age
+  FROM fact.device AS f
+  JOIN dim.device_sighting AS s ON s.fact_id = f.fact_id
+),
+merged AS (
+  SELECT
+    cluster, device_uuid, at_node AS node,
+    min_by(vendor, age) AS vendor,
+    coalesce(
+      min_by(model, age) FILTER (WHERE model IS NOT NULL AND basis = 'inventory'),
+      min_by(model, age) FILTER (WHERE model IS NOT NULL)
+    ) AS model,
+    coalesce(
+      min_by(memory_mib, age) FILTER (WHERE memory_mib IS NOT NULL AND basis = 'inventory'),
+      min_by(memory_mib, age) FILTER (WHERE memory_mib IS NOT NULL)
+    ) AS memory_mib,
+    min_by(mode, age) FILTER (WHERE mode IS NOT NULL) AS mode,
+    min_by(healthy, age) FILTER (WHERE healthy IS NOT NULL) AS healthy,
+    coalesce(
+      min_by(cordoned, age) FILTER (WHERE basis = 'vendor_register'), min_by(cordoned, age)
+    ) AS cordoned,
+    coalesce(min_by(state, age) FILTER (WHERE basis = 'inventory'), min_by(state, age)) AS seen_state,
+    coalesce(min_by(state_reason, age) FILTER (WHERE basis = 'inventory'), min_by(state_reason, age)) AS seen_state_reason,
+    max(occurred_at) FILTER (WHERE state = 'present' AND (basis = 'inventory' OR healthy)) AS present_at,
+    max(occurred_at) FILTER (WHERE state = 'lost') AS lost_seen_at,
+    min_by(serial, age) FILTER (WHERE serial IS NOT NULL) AS serial,
+    min_by(pci_address, age) FILTER (WHERE pci_address IS NOT NULL) AS pci_address,
+    min_by(device_index, age) FILTER (WHERE device_index IS NOT NULL) AS device_index,
+    min_by(numa, age) FILTER (WHERE numa IS NOT NULL) AS numa,
+    min_by(slots_count, age) FILTER (WHERE slots_count IS NOT NULL) AS slots_count,
+    min_by(schedulable_memory_mib, age) FILTER (WHERE schedulable_memory_mib IS NOT NULL) AS schedulable_memory_mib,
+    min_by(schedulable_cores_percent, age) FILTER (WHERE schedulable_cores_percent IS NOT NULL) AS schedulable_cores_percent,
+    min_by(driver_version, age) FILTER (WHERE driver_version IS NOT NULL) AS driver_version,
+    min_by(mig_enabled, age) FILTER (WHERE mig_enabled IS NOT NULL) AS mig_enabled,
+    CASE WHEN max(CASE WHEN basis = 'inventory' THEN 1 ELSE 0 END) = 1 THEN 'inventory' ELSE max(basis) END AS basis,
+    max(CASE WHEN basis = 'vendor_register' AND vendor = 'nvidia' THEN 1 ELSE 0 END) = 1 AS vendor_registered,
+    min(occurred_at) AS first_seen_at,
+    max(occurred_at) AS last_seen_at
+  FROM sightings
+  GROUP BY cluster, device_uuid, at_node
+),
+fallen AS (
+  SELECT m.cluster, m.device_uuid, m.node, max(e.occurred_at) AS fallen_at
+  FROM merged AS m
+  JOIN fact.event AS e
+    ON e.cluster = m.cluster
+    AND (e.kind = 'fell_off_bus' OR (e.kind = 'xid' AND e.code = 79))
+    AND (e.device_uuid = m.device_uuid OR (e.device_uuid IS NULL AND e.node = m.node AND e.pci_address = m.pci_address))
+  WHERE e.occurred_at > coalesce(m.present_at, m.first_seen_at) OR m.present_at IS NULL
+  GROUP BY m.cluster, m.device_uuid, m.node
+),
+later_homes AS (
+  SELECT
+    cluster, device_uuid, node,
+    lead(first_seen_at) OVER (PARTITION BY cluster, device_uuid ORDER BY first_seen_at, node) AS next_seen_at
+  FROM merged
+),
+replaced AS (
+  SELECT s.cluster, s.device_uuid, s.node, max(CASE WHEN s.valid_to_at IS NULL THEN 1 ELSE 0 END) AS still_seated
+  FROM dim.slot AS s
+  GROUP BY s.cluster, s.device_uuid, s.node
+),
+judged AS (
+  SELECT
+    m.*,
+    CASE WHEN m.seen_state = 'lost' OR f.fallen_at IS NOT NULL THEN 'lost' ELSE m.seen_state END AS state,
+    CASE
+      WHEN m.seen_state <> 'lost' AND f.fallen_at IS NOT NULL THEN 'fell off the bus'
+      ELSE m.seen_state_reason
+    END AS state_reason,
+    CASE
+      WHEN m.seen_state = 'lost' OR f.fallen_at IS NOT NULL THEN coalesce(f.fallen_at, m.lost_seen_at)
+    END AS lost_at,
+    CASE
+      WHEN h.next_seen_at > m.last_seen_at OR r.still_seated = 0 THEN m.last_seen_at
+    END AS valid_to_at
+  FROM merged AS m
+  LEFT JOIN fallen AS f
+    ON f.cluster = m.cluster AND f.device_uuid = m.device_uuid AND f.node IS NOT DISTINCT FROM m.node
+  LEFT JOIN later_homes AS h
+    ON h.cluster = m.cluster AND h.device_uuid = m.device_uuid AND h.node IS NOT DISTINCT FROM m.node
+  LEFT JOIN replaced AS r
+    ON r.cluster = m.cluster AND r.device_uuid = m.device_uuid AND r.node IS NOT DISTINCT FROM m.node
+)
+SELECT
+  j.cluster, j.device_uuid, j.node, j.vendor, j.model, j.memory_mib, j.mode, j.healthy, j.cordoned,
+  (
+    coalesce(j.healthy, TRUE) AND NOT j.cordoned AND j.state <> 'lost' AND j.valid_to_at IS NULL
+    AND coalesce(n.ready, TRUE) AND NOT coalesce(n.unschedulable, FALSE) AND coalesce(n.handshake, '') <> 'Deleted'
+  ) AS placeable,
+  j.state, j.state_reason, j.lost_at, j.serial, j.pci_address, j.device_index, j.numa, j.slots_count,
+  j.schedulable_memory_mib, j.schedulable_cores_percent, j.driver_version, j.mig_enabled, j.basis, j.vendor_registered,
+  j.first_seen_at AS valid_from_at, j.valid_to_at, j.first_seen_at, j.last_seen_at
+FROM judged AS j
+LEFT JOIN dim.node AS n ON n.cluster = j.cluster AND n.node = j.node

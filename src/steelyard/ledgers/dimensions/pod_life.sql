@@ -1,0 +1,91 @@
+-- One row per pod that a request names: the latest sighting tells its state, and every stamp is the latest that any sighting knew.
+-- gone_by_at: the first complete listing of the same source without it, or the creation of its successor of the same name.
+WITH aged AS (
+  SELECT *, row_number() OVER (PARTITION BY cluster, pod_uid ORDER BY occurred_at DESC, fact_id) AS age
+  FROM fact.request
+),
+sightings AS (
+  SELECT cluster, pod_uid, occurred_at AS seen_at FROM fact.request
+  UNION ALL
+  SELECT cluster, object_uid, occurred_at FROM fact.sighting WHERE object_kind = 'pod'
+  UNION ALL
+  SELECT r.cluster, r.pod_uid, s.observed_to_at
+  FROM fact.request AS r
+  JOIN fact.source_status AS s
+    ON s.cluster = r.cluster AND s.source = r.source AND s.kind = 'trace'
+    AND coalesce(s.import_id, '') = coalesce(r.import_id, '')
+  WHERE s.observed_to_at IS NOT NULL
+),
+seen AS (
+  SELECT cluster, pod_uid, min(seen_at) AS first_seen_at, max(seen_at) AS last_seen_at
+  FROM sightings
+  GROUP BY cluster, pod_uid
+),
+merged AS (
+  SELECT
+    cluster, pod_uid,
+    min_by(source, age) AS source,
+    min_by(namespace, age) AS namespace,
+    min_by(pod, age) AS pod,
+    min_by(node, age) FILTER (WHERE node IS NOT NULL) AS node,
+    min_by(phase, age) AS phase,
+    min_by(phase, age) IN ('Succeeded', 'Failed') AS terminal,
+    min_by(rejected, age) AS rejected,
+    min_by(status_reason, age) FILTER (WHERE age = 1) AS status_reason,
+    min_by(scheduler, age) FILTER (WHERE scheduler IS NOT NULL) AS scheduler,
+    min_by(queue, age) FILTER (WHERE queue IS NOT NULL) AS queue,
+    min_by(qos, age) FILTER (WHERE qos IS NOT NULL) AS qos,
+    min_by(priority, age) FILTER (WHERE priority IS NOT NULL) AS priority,
+    min_by(gpu_count, age) FILTER (WHERE gpu_count IS NOT NULL) AS gpu_count,
+    min_by(init_count, age) AS init_count,
+    max(CASE WHEN age = 1 THEN unreachable_toleration_us END) AS unreachable_toleration_us,
+    min_by(created_at, age) FILTER (WHERE created_at IS NOT NULL) AS created_at,
+    min_by(scheduled_at, age) FILTER (WHERE scheduled_at IS NOT NULL) AS scheduled_at,
+    min_by(started_at, age) FILTER (WHERE started_at IS NOT NULL) AS started_at,
+    min_by(first_container_at, age) FILTER (WHERE first_container_at IS NOT NULL) AS first_container_at,
+    min_by(init_done_at, age) FILTER (WHERE init_done_at IS NOT NULL) AS init_done_at,
+    min_by(last_container_end_at, age) FILTER (WHERE last_container_end_at IS NOT NULL) AS last_container_end_at,
+    min_by(deletion_at, age) FILTER (WHERE deletion_at IS NOT NULL) AS deletion_at,
+    max(occurred_at) FILTER (WHERE phase NOT IN ('Succeeded', 'Failed')) AS alive_seen_at,
+    min(occurred_at) FILTER (WHERE phase IN ('Succeeded', 'Failed')) AS terminal_seen_at,
+    min(occurred_at) FILTER (WHERE phase NOT IN ('Succeeded', 'Failed') AND node IS NOT NULL) AS bound_seen_at
+  FROM aged
+  GROUP BY cluster, pod_uid
+),
+listings AS (
+  SELECT DISTINCT cluster, source, occurred_at
+  FROM fact.source_status
+  WHERE kind = 'pods' AND scope = 'cluster' AND complete AND status = 'ok'
+),
+timeline AS (
+  SELECT m.cluster, m.source, m.pod_uid, s.last_seen_at AS moment_at, CAST(NULL AS TIMESTAMP) AS listing_at, 1 AS place
+  FROM merged AS m
+  JOIN seen AS s ON s.cluster = m.cluster AND s.pod_uid = m.pod_uid
+  UNION ALL
+  SELECT cluster, source, NULL, occurred_at, occurred_at, 0 FROM listings
+),
+absences AS (
+  SELECT
+    cluster, pod_uid,
+    min(listing_at) OVER (
+      PARTITION BY cluster, source ORDER BY moment_at, place, pod_uid
+      ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING
+    ) AS missing_at
+  FROM timeline
+),
+successors AS (
+  SELECT
+    m.cluster, m.pod_uid,
+    lead(coalesce(m.created_at, s.first_seen_at)) OVER (
+      PARTITION BY m.cluster, m.source, m.namespace, m.pod ORDER BY coalesce(m.created_at, s.first_seen_at), m.pod_uid
+    ) AS successor_at
+  FROM merged AS m
+  JOIN seen AS s ON s.cluster = m.cluster AND s.pod_uid = m.pod_uid
+)
+SELECT
+  m.*, s.first_seen_at, s.last_seen_at,
+  least(a.missing_at, n.successor_at) AS gone_by_at
+FROM merged AS m
+JOIN seen AS s ON s.cluster = m.cluster AND s.pod_uid = m.pod_uid
+LEFT JOIN absences AS a ON a.cluster = m.cluster AND a.pod_uid = m.pod_uid
+LEFT JOIN successors AS n ON n.cluster = m.cluster AND n.pod_uid = m.pod_uid

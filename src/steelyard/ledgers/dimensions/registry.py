@@ -1,0 +1,119 @@
+"""The dimensions in the order in which they are built, and the two that are made in Python.
+
+Each ``.sql`` beside this module is one SELECT over ``fact.*`` and the dimensions before it. The trick to know: nothing is kept from
+one run to the next, so a dimension can never disagree with the facts; what must be remembered is a ledger.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from steelyard.definitions.mig import MigSlices, mig_slices
+from steelyard.ledgers.parameters import PostingParameters
+from steelyard.ledgers.registry import model_text
+from steelyard.store import Store
+
+STEMS: Final = (
+    "parameter",
+    "node",
+    "device_sighting",
+    "slot",
+    "device",
+    "unit",
+    "pod_life",
+    "mig_profile",
+    "grant",
+    "pod",
+    "claim",
+)
+"""``tenant_rule`` and ``model_weight`` come from the settings alone; ``mig_profile`` needs the vendor's table."""
+
+_MIG_COLUMNS: Final = (
+    ("cluster", "VARCHAR"),
+    ("node", "VARCHAR"),
+    ("kind", "VARCHAR"),
+    ("profile", "VARCHAR"),
+    ("compute_slices", "BIGINT"),
+    ("compute_slices_total", "BIGINT"),
+    ("memory_slices", "BIGINT"),
+    ("memory_slices_total", "BIGINT"),
+    ("estimated", "BOOLEAN"),
+)
+_MIG_PRODUCT: Final = "-MIG-"
+
+
+def build_dimensions(store: Store, parameters: PostingParameters) -> None:
+    """Rebuild every dimension, within the caller's transaction."""
+    _build_settings(store, parameters)
+    for stem in STEMS:
+        if stem == "mig_profile":
+            _build_mig_profile(store)
+            continue
+        bound: Mapping[str, object] = parameters.bound() if stem == "parameter" else {}
+        store.execute(f"CREATE OR REPLACE TABLE dim.{stem} AS {model_text(f'dimensions/{stem}.sql')}", bound)
+
+
+def _build_settings(store: Store, parameters: PostingParameters) -> None:
+    store.load_rows(
+        "dim.tenant_rule",
+        [
+            ("position", "BIGINT"),
+            ("attribute", "VARCHAR"),
+            ("key", "VARCHAR"),
+            ("like_pattern", "VARCHAR"),
+            ("tenant", "VARCHAR"),
+        ],
+        [
+            (position, rule.attribute, rule.key, rule.like, rule.tenant)
+            for position, rule in enumerate(parameters.tenant_rules)
+        ],
+    )
+    store.load_rows(
+        "dim.model_weight",
+        [
+            ("position", "BIGINT"),
+            ("model", "VARCHAR"),
+            ("weight_ppm", "BIGINT"),
+            ("valid_from_at", "TIMESTAMP"),
+            ("valid_to_at", "TIMESTAMP"),
+        ],
+        [
+            (position, weight.model, weight.weight_ppm, weight.valid_from_at, weight.valid_to_at)
+            for position, weight in enumerate(parameters.model_weights)
+        ],
+    )
+
+
+def _build_mig_profile(store: Store) -> None:
+    """``dim.mig_profile``: the slices of every profile that a grant or unit names without them, and of nodes whose product is a profile.
+
+    One row per (cluster, node, profile); node '' = not known. A profile whose slices cannot be told has no row.
+    """
+    cards = {
+        (cluster, node): (model, memory)
+        for cluster, node, model, memory in store.rows(model_text("dimensions/mig_cards.sql"))
+    }
+    named = store.rows(model_text("dimensions/mig_named.sql"))
+    siblings: dict[tuple[str, str], set[str]] = defaultdict(set)
+    for cluster, node, profile in named:
+        siblings[cluster, node].add(profile)
+    rows: list[Sequence[object]] = []
+    for cluster, node, profile in named:
+        model, memory = cards.get((cluster, node), (None, None))
+        slices = mig_slices(
+            profile, model, memory, siblings=sorted(siblings[cluster, node] - {profile}) if node else ()
+        )
+        if isinstance(slices, MigSlices):
+            rows.append((cluster, node, "profile", profile, *_cells(slices)))
+    for cluster, node, product, memory in store.rows(model_text("dimensions/mig_products.sql")):
+        model, _, profile = product.partition(_MIG_PRODUCT)
+        slices = mig_slices(profile, model, memory)
+        if isinstance(slices, MigSlices):
+            rows.append((cluster, node, "product", profile, *_cells(slices)))
+    store.load_rows("dim.mig_profile", _MIG_COLUMNS, rows)
+
+
+def _cells(slices: MigSlices) -> tuple[int, int, int, int, bool]:
+    return slices.compute, slices.compute_total, slices.memory, slices.memory_total, slices.estimated

@@ -1,0 +1,138 @@
+-- What the holding ledger found about its own grounds: claims it could not book, or booked in suspense, and sources that disagree.
+WITH named AS (
+  SELECT c.*, 'pod ' || coalesce(d.namespace || '/', '') || coalesce(d.pod, c.pod_uid) AS subject
+  FROM dim.claim AS c
+  LEFT JOIN dim.pod AS d ON d.cluster = c.cluster AND d.pod_uid = c.pod_uid
+),
+granted AS (
+  SELECT g.*, 'pod ' || coalesce(d.namespace || '/', '') || coalesce(d.pod, g.pod_uid) AS subject
+  FROM dim.grant AS g
+  LEFT JOIN dim.pod AS d ON d.cluster = g.cluster AND d.pod_uid = g.pod_uid
+),
+placed AS (
+  SELECT DISTINCT cluster, pod_uid, container, device_uuid, standing, subject
+  FROM granted
+  WHERE device_uuid IS NOT NULL AND standing <> 'refused'
+),
+disagreements AS (
+  SELECT
+    k.cluster, k.subject, k.pod_uid,
+    string_agg(DISTINCT k.device_uuid, ',' ORDER BY k.device_uuid) AS other_uuids
+  FROM (
+    SELECT DISTINCT cluster, pod_uid, container, device_uuid, subject
+    FROM granted
+    WHERE scheme = 'pod_resources' AND standing = 'weaker' AND device_uuid IS NOT NULL
+  ) AS k
+  WHERE EXISTS (
+    SELECT 1 FROM placed AS p
+    WHERE p.cluster = k.cluster AND p.pod_uid = k.pod_uid AND p.container IN (k.container, '*') AND p.standing IN ('counts', 'suspect')
+  ) AND NOT EXISTS (
+    SELECT 1 FROM placed AS p
+    WHERE p.cluster = k.cluster AND p.pod_uid = k.pod_uid AND p.container IN (k.container, '*')
+      AND p.standing IN ('counts', 'suspect') AND p.device_uuid = k.device_uuid
+  )
+  GROUP BY k.cluster, k.subject, k.pod_uid
+),
+stamps AS (
+  SELECT cluster, pod_uid, 'pod ' || namespace || '/' || pod AS subject, created_at, 'PodScheduled' AS what, scheduled_at AS stamp_at
+  FROM dim.pod_life
+  UNION ALL
+  SELECT cluster, pod_uid, 'pod ' || namespace || '/' || pod, created_at, 'status.startTime', started_at FROM dim.pod_life
+  UNION ALL
+  SELECT g.cluster, g.pod_uid, g.subject, p.created_at, coalesce(g.bind_basis, 'bind stamp'), g.bound_at
+  FROM granted AS g
+  JOIN dim.pod_life AS p ON p.cluster = g.cluster AND p.pod_uid = g.pod_uid
+  UNION ALL
+  SELECT g.cluster, g.pod_uid, g.subject, p.created_at, 'reservation stamp', g.reserved_at
+  FROM granted AS g
+  JOIN dim.pod_life AS p ON p.cluster = g.cluster AND p.pod_uid = g.pod_uid
+),
+found AS (
+  SELECT
+    cluster, 'interval_unknown' AS code, 'warning' AS severity, subject,
+    'it held a card and ended, and nothing says from when to when: its interval is not booked' AS message,
+    json_object('pod_uid', pod_uid, 'places', string_agg(DISTINCT place_id, ',' ORDER BY place_id)) AS evidence
+  FROM named
+  WHERE state = 'unknown'
+  GROUP BY cluster, subject, pod_uid
+  UNION ALL
+  SELECT
+    cluster, 'end_before_start', 'warning', subject, 'its end lies before its start: its interval is not booked',
+    json_object('pod_uid', pod_uid, 'started_at', CAST(min(claimed_from_at) AS VARCHAR), 'ended_at', CAST(max(claimed_to_at) AS VARCHAR))
+  FROM named
+  WHERE state = 'contradicts'
+  GROUP BY cluster, subject, pod_uid
+  UNION ALL
+  SELECT
+    cluster, 'share_unknown', 'warning', subject, 'the share of its card is not known; it is booked with what it takes at least',
+    json_object('pod_uid', pod_uid, 'place', place_id, 'at_least_ppm', max(level0_at_least_ppm))
+  FROM named
+  WHERE state IN ('held', 'reserved') AND (
+    (NOT pooled AND level0_share_ppm IS NULL)
+    OR (pooled AND share_vgpu_ppm(level0_memory_mib, physical_memory_mib, level0_cores_percent) IS NULL)
+  )
+  GROUP BY cluster, subject, pod_uid, place_id
+  UNION ALL
+  SELECT
+    cluster, 'grant_larger_than_request', 'error', subject,
+    'the allocation is larger than the request on a card that is not in MIG mode: held in suspense, in no total',
+    json_object(
+      'pod_uid', pod_uid, 'container', container, 'device_uuid', device_uuid,
+      'granted_memory_mib', memory_mib, 'requested_memory_mib', allowed_memory_mib,
+      'granted_cores_percent', cores_percent, 'requested_cores_percent', requested_cores_percent
+    )
+  FROM granted
+  WHERE larger_than_request AND standing = 'suspect'
+  UNION ALL
+  SELECT
+    cluster, 'claim_in_suspense', 'warning', subject,
+    'its claim is not accepted (' || coalesce(max(claim_reason), 'no reason given') || '): it occupies its card in no total',
+    json_object('pod_uid', pod_uid)
+  FROM granted
+  WHERE standing = 'suspect' AND NOT larger_than_request
+  GROUP BY cluster, subject, pod_uid
+  UNION ALL
+  SELECT
+    cluster, 'grant_unreadable', 'warning', subject,
+    'its claim names no readable device (' || coalesce(max(claim_reason), 'no reason given') || '): it is in no total',
+    json_object('pod_uid', pod_uid, 'container', container)
+  FROM granted
+  WHERE standing = 'unreadable'
+  GROUP BY cluster, subject, pod_uid, container
+  UNION ALL
+  SELECT
+    cluster, 'gpu_request_without_grant', 'warning', subject,
+    'it asks for a card on a node whose cards a sharing layer hands out, and no such grant exists: it is in no total',
+    json_object('pod_uid', pod_uid, 'container', container, 'node', max(node), 'resource_name', max(resource_name))
+  FROM granted
+  WHERE standing = 'without_grant'
+  GROUP BY cluster, subject, pod_uid, container
+  UNION ALL
+  SELECT
+    cluster, 'grant_sources_disagree', 'warning', subject,
+    'the kubelet names other cards than the grant that counts',
+    json_object('pod_uid', pod_uid, 'kubelet_device_uuids', other_uuids)
+  FROM disagreements
+  UNION ALL
+  SELECT DISTINCT
+    cluster, 'stamp_before_creation', 'warning', subject, what || ' lies before the creation of the object: it is left out',
+    json_object('pod_uid', pod_uid, 'created_at', CAST(created_at AS VARCHAR), 'stamp_at', CAST(stamp_at AS VARCHAR))
+  FROM stamps
+  WHERE stamp_at < created_at
+)
+SELECT
+  f.cluster,
+  'ledger.holding' AS source,
+  f.code || '/' || f.subject AS natural_key,
+  m.as_of_at AS occurred_at,
+  m.as_of_at AS observed_at,
+  f.code,
+  f.severity,
+  f.subject,
+  f.message,
+  CAST(f.evidence AS VARCHAR) AS evidence,
+  CAST(NULL AS VARCHAR) AS file,
+  CAST(NULL AS BIGINT) AS line,
+  CAST(NULL AS VARCHAR) AS excerpt
+FROM found AS f
+CROSS JOIN dim.parameter AS m

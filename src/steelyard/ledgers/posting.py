@@ -1,0 +1,175 @@
+"""Posting: from facts to ledgers that add up, by reversal and new posting, never by overwriting.
+
+``app`` calls ``post_ledgers`` after each import or round. A run rebuilds the dimensions, computes every ledger's full set by its SELECT,
+compares it with the net of what stands there, and appends the difference, all in one transaction. The trick to know: an entry is
+reversed by a second row with the same ``entry_id`` and sign -1, so the net is "posted and not reversed", a plain scan, and the sum of
+signs says the same; a test holds both together.
+
+Sceptic's query: ``SELECT run_id, sign, count(*) FROM ledger.holding_entry GROUP BY ALL ORDER BY ALL``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import msgspec
+
+from steelyard.definitions.registry import DEFINITIONS
+from steelyard.facts.base import columns_of
+from steelyard.facts.finding import Finding
+from steelyard.ledgers.dimensions.registry import build_dimensions
+from steelyard.ledgers.parameters import ModelWeight, PostingParameters
+from steelyard.ledgers.registry import LEDGERS, Ledger, model_text
+from steelyard.primitives.clock import Clock
+from steelyard.primitives.errors import InvariantError
+from steelyard.primitives.instant import Instant
+from steelyard.store import Store
+
+__all__ = ["ModelWeight", "PostingParameters", "PostingResult", "ensure_ledgers", "post_ledgers"]
+
+_FULL: Final = "steelyard_posting_full"
+_CHANGE: Final = "steelyard_posting_change"
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What a run appended to one ledger: rows posted, and rows reversed because a late fact restated them."""
+
+    posted: int
+    reversed: int
+
+
+@dataclass(frozen=True, slots=True)
+class PostingResult:
+    """``run_id`` None: nothing changed, nothing was written. ``as_of`` None: there are no facts yet."""
+
+    run_id: int | None
+    as_of: Instant | None
+    changes: Mapping[str, Change] = field(default_factory=dict)
+    findings: int = 0
+
+
+def ensure_ledgers(store: Store, ledgers: Sequence[Ledger] = LEDGERS) -> None:
+    """Create the tables and views of all ledgers and empty dimensions where they are not there yet, so that answers can read them."""
+    with store.transaction():
+        store.execute(
+            "CREATE TABLE IF NOT EXISTS ledger.posting_run (run_id BIGINT, posted_at TIMESTAMP, as_of TIMESTAMP, "
+            "definitions VARCHAR, settings_hash VARCHAR)"
+        )
+        for ledger in ledgers:
+            _ensure(store, ledger)
+        columns = ", ".join(f"{column.name} {column.sql_type}" for column in columns_of(Finding))
+        store.execute(f"CREATE TABLE IF NOT EXISTS ledger.finding ({columns})")
+        if not _exists(store, "dim", "claim"):
+            build_dimensions(store, PostingParameters())
+
+
+def post_ledgers(
+    store: Store, parameters: PostingParameters, *, clock: Clock, ledgers: Sequence[Ledger] = LEDGERS
+) -> PostingResult:
+    """Bring dimensions, ledgers and derived findings up to the facts, in one transaction.
+
+    The same facts posted twice append nothing, whatever the order in which they arrived. Raises InvariantError where a ledger's
+    SELECT yields two equal rows.
+    """
+    with store.transaction():
+        ensure_ledgers(store, ledgers)
+        build_dimensions(store, parameters)
+        run_id = int(store.rows("SELECT coalesce(max(run_id), 0) + 1 FROM ledger.posting_run")[0][0])
+        changes = {ledger.name: _post(store, ledger, run_id) for ledger in ledgers}
+        findings = _rebuild_findings(store, ledgers)
+        as_of = store.rows("SELECT epoch_us(as_of_at) FROM dim.parameter")[0][0]
+        written = _record_run(store, run_id, as_of, parameters, changes, clock)
+    return PostingResult(run_id if written else None, as_of, changes, findings)
+
+
+def _ensure(store: Store, ledger: Ledger) -> None:
+    columns = ", ".join(f"{column.name} {column.sql_type}" for column in ledger.columns)
+    names = _names(ledger)
+    entry = f"ledger.{ledger.name}_entry"
+    store.execute(f"CREATE TABLE IF NOT EXISTS {entry} ({columns}, run_id BIGINT, sign BIGINT, entry_id BIGINT)")
+    store.execute(
+        f"CREATE VIEW IF NOT EXISTS ledger.{ledger.name} AS SELECT {names} FROM {entry} AS e WHERE e.sign = 1 "
+        f"AND NOT EXISTS (SELECT 1 FROM {entry} AS r WHERE r.sign = -1 AND r.entry_id = e.entry_id)"
+    )
+
+
+def _post(store: Store, ledger: Ledger, run_id: int) -> Change:
+    names = _names(ledger)
+    entry = f"ledger.{ledger.name}_entry"
+    casts = ", ".join(f"CAST({column.name} AS {column.sql_type}) AS {column.name}" for column in ledger.columns)
+    model = f"SELECT {casts} FROM ({model_text(ledger.sql_file)}) AS model"
+    last = int(store.rows(f"SELECT coalesce(max(entry_id), 0) FROM {entry}")[0][0])
+    if last == 0:
+        store.execute(
+            f"INSERT INTO {entry} SELECT {names}, {run_id}, 1, row_number() OVER () FROM ({model}) AS posting"
+        )
+        return Change(int(store.rows(f"SELECT count(*) FROM {entry}")[0][0]), 0)
+    store.execute(f"CREATE OR REPLACE TEMP TABLE {_FULL} AS {model}")
+    net = f"{entry} AS e WHERE e.sign = 1 AND NOT EXISTS (SELECT 1 FROM {entry} AS r WHERE r.sign = -1 AND r.entry_id = e.entry_id)"
+    store.execute(
+        f"CREATE OR REPLACE TEMP TABLE {_CHANGE} AS SELECT {names}, sum(side)::BIGINT AS side, max(entry_id) AS entry_id FROM ("
+        f"SELECT {names}, 1 AS side, CAST(NULL AS BIGINT) AS entry_id FROM {_FULL} "
+        f"UNION ALL SELECT {names}, -1, e.entry_id FROM {net}) AS sides GROUP BY {names} HAVING sum(side) <> 0"
+    )
+    doubled = store.rows(f"SELECT count(*) FROM {_CHANGE} WHERE abs(side) > 1")[0][0]
+    if doubled:
+        raise InvariantError(f"ledger {ledger.name}: {doubled} rows stand in it more than once")
+    store.execute(
+        f"INSERT INTO {entry} SELECT {names}, {run_id}, side, "
+        f"CASE WHEN side = 1 THEN {last} + row_number() OVER (PARTITION BY side) ELSE entry_id END FROM {_CHANGE}"
+    )
+    posted, reversed_ = store.rows(
+        f"SELECT count(*) FILTER (WHERE side = 1), count(*) FILTER (WHERE side = -1) FROM {_CHANGE}"
+    )[0]
+    store.execute(f"DROP TABLE {_FULL}")
+    store.execute(f"DROP TABLE {_CHANGE}")
+    return Change(int(posted), int(reversed_))
+
+
+def _rebuild_findings(store: Store, ledgers: Sequence[Ledger]) -> int:
+    names = ", ".join(column.name for column in columns_of(Finding))
+    store.execute("DELETE FROM ledger.finding")
+    for ledger in ledgers:
+        if ledger.findings_file is not None:
+            store.execute(
+                f"INSERT INTO ledger.finding ({names}) SELECT {names} FROM ({model_text(ledger.findings_file)}) AS found"
+            )
+    return int(store.rows("SELECT count(*) FROM ledger.finding")[0][0])
+
+
+def _record_run(
+    store: Store,
+    run_id: int,
+    as_of: Instant | None,
+    parameters: PostingParameters,
+    changes: Mapping[str, Change],
+    clock: Clock,
+) -> bool:
+    """Write the run down, unless it appended nothing and goes by the same instant, formulas and settings as the one before."""
+    definitions = msgspec.json.encode({entry.name: entry.version for entry in DEFINITIONS}, order="sorted").decode()
+    before = store.rows(
+        "SELECT epoch_us(as_of), definitions, settings_hash FROM ledger.posting_run ORDER BY run_id DESC LIMIT 1"
+    )
+    settings = parameters.settings_hash()
+    moved = any(change.posted or change.reversed for change in changes.values())
+    if before and not moved and before[0] == (as_of, definitions, settings):
+        return False
+    store.execute(
+        "INSERT INTO ledger.posting_run VALUES (?, make_timestamp(?::BIGINT), make_timestamp(?::BIGINT), ?, ?)",
+        [run_id, clock.now(), as_of, definitions, settings],
+    )
+    return True
+
+
+def _exists(store: Store, schema: str, table: str) -> bool:
+    found = store.rows(
+        "SELECT count(*) FROM information_schema.tables WHERE table_schema = ? AND table_name = ?", [schema, table]
+    )
+    return bool(found[0][0])
+
+
+def _names(ledger: Ledger) -> str:
+    return ", ".join(column.name for column in ledger.columns)
