@@ -198,6 +198,14 @@ def test_consumed_capacity_is_a_share_of_what_the_device_offers():
     assert [unit.unit_id for unit in of(facts, Unit)] == ["gpu.nvidia.com/n-1/gpu-0", "gpu.nvidia.com/n-1/gpu-0/s-77"]
 
 
+def test_a_part_of_a_partition_is_that_part_of_the_partitions_share():
+    consumes = [{"counterSet": "gpu-1-counters", "counters": {"memory": {"value": "20Gi"}}}]
+    device = _mig(consumesCounters=consumes, capacity={"memory": {"value": "20Gi"}})
+    result = _result(device["name"], shareID="s-1", consumedCapacity={"memory": "10Gi"})
+    grant = only(_read([_claim(result)], [_slice(device, sharedCounters=COUNTERS)]), Grant)
+    assert (grant.share_ppm, grant.memory_mib) == (125_000, 10240)
+
+
 def test_a_share_without_consumed_capacity_states_no_share():
     grant = only(_read([_claim(_result(shareID="s-1"))], [_slice(_card())]), Grant)
     assert (grant.share_ppm, grant.unit_kind) == (None, "dra")

@@ -106,6 +106,11 @@ def test_an_event_seen_once_counts_once_at_its_only_time():
     assert (event.count, event.occurred_at) == (1, event.first_at)
 
 
+def test_of_several_first_times_the_earliest_counts():
+    event = only(_read({**OLD, "eventTime": stamp("10:00:30")}), Event)
+    assert (event.first_at, event.occurred_at) == (at("10:00:00"), at("10:05:00"))
+
+
 def test_the_kubelets_instance_is_its_node():
     payload = {**NEW, "reportingComponent": "kubelet", "reportingInstance": "n-7"}
     assert only(_read(payload), Event).node == "n-7"

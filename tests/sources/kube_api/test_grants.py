@@ -126,6 +126,13 @@ def test_an_unlisted_resource_of_an_accelerator_vendor_is_said_and_not_counted()
         ({"tke.cloud.tencent.com/qgpu-core": "30"}, 1, 300_000, None, 30),
         ({"tke.cloud.tencent.com/qgpu-core": "30", "tke.cloud.tencent.com/qgpu-memory": "8"}, 1, 300_000, 8192, 30),
         ({"tke.cloud.tencent.com/qgpu-core": "200"}, 2, 1_000_000, None, 100),
+        (
+            {"tke.cloud.tencent.com/qgpu-core": "200", "tke.cloud.tencent.com/qgpu-memory": "16"},
+            2,
+            1_000_000,
+            8192,
+            100,
+        ),
         ({"koordinator.sh/gpu-core": "50", "koordinator.sh/gpu-memory-ratio": "60"}, 1, 600_000, None, 50),
         ({"koordinator.sh/gpu-memory-ratio": "25"}, 1, 250_000, None, None),
     ],

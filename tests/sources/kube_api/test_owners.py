@@ -22,6 +22,7 @@ def _ref(kind: str, name: str, api: str = "apps/v1", controller: bool = True) ->
         ([_ref("ReplicaSet", "web-7c9f")], {"pod-template-hash": "7c9f"}, ("Deployment", "web")),
         ([_ref("ReplicaSet", "web-7c9f")], {}, ("ReplicaSet", "web-7c9f")),
         ([_ref("ReplicaSet", "web-7c9f")], {"rollouts-pod-template-hash": "7c9f"}, ("Rollout", "web")),
+        ([_ref("ReplicaSet", "web-0000")], {"pod-template-hash": "7c9f"}, ("ReplicaSet", "web-0000")),
         ([_ref("ReplicaSet", "-7c9f")], {"pod-template-hash": "7c9f"}, ("ReplicaSet", "-7c9f")),
         ([_ref("Job", "nightly-28391", "batch/v1")], {}, ("Job", "nightly-28391")),
         ([_ref("Job", "mpi", "batch.volcano.sh/v1alpha1")], {"volcano.sh/job-name": "mpi"}, ("vcjob", "mpi")),

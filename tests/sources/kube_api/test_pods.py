@@ -147,6 +147,23 @@ def test_an_end_that_the_container_does_not_tell_is_taken_from_the_ending_condit
     assert codes(facts) == ["pod_end_inferred"]
 
 
+def test_one_container_without_end_makes_the_whole_end_inferred():
+    states = [status_of(terminated=("10:01:00", "10:02:00", 0)), status_of("b", terminated=(None, None, 137))]
+    conditions = [{"type": "Ready", "status": "False", "lastTransitionTime": stamp("10:30:00")}]
+    payload = pod(
+        gpus(1), gpus(1, "b"), status={"phase": "Failed", "containerStatuses": states, "conditions": conditions}
+    )
+    facts = read(payload)
+    assert only(facts, Request).last_container_end_at == at("10:30:00")
+    assert codes(facts) == ["pod_end_inferred"]
+
+
+def test_a_stamp_at_the_very_creation_is_good():
+    facts = read(pod(status={"startTime": stamp("10:00:00")}))
+    assert only(facts, Request).started_at == at("10:00:00")
+    assert codes(facts) == []
+
+
 def test_a_finished_pod_without_any_end_has_none():
     facts = read(pod(status={"phase": "Succeeded", "conditions": []}))
     assert only(facts, Request).last_container_end_at is None

@@ -9,6 +9,7 @@ Sceptic's command: ``kubectl get resourceclaims -A -o json``.
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -133,7 +134,7 @@ def _claim_facts(
         driver, pool, name = (text_of(result.get(key)) for key in ("driver", "pool", "device"))
         if driver is None or pool is None or name is None:
             text = "an allocation result without driver, pool and device"
-            yield ctx.finding(SOURCE, "dra_result_malformed", claim.subject, text, excerpt=str(result)[:200])
+            yield ctx.finding(SOURCE, "dra_result_malformed", claim.subject, text, excerpt=reprlib.repr(result))
             continue
         share = text_of(result.get("shareID"))
         unit_id = f"{driver}/{pool}/{name}" + (f"/{share}" if share else "")
@@ -267,7 +268,7 @@ def _parse_claim(payload: Mapping[str, Any]) -> _Claim:
     metadata, status = mapping_of(payload.get("metadata")), mapping_of(payload.get("status"))
     name = text_of(metadata.get("name"))
     if name is None:
-        raise SourceMalformed("expected metadata.name in a ResourceClaim, found none", excerpt=str(payload)[:200])
+        raise SourceMalformed("expected metadata.name in a ResourceClaim, found none", excerpt=reprlib.repr(payload))
     namespace = text_of(metadata.get("namespace")) or "default"
     allocation = mapping_of(status.get("allocation"))
     bad: list[str] = []

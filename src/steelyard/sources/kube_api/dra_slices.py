@@ -9,6 +9,7 @@ Sceptic's command: ``kubectl get resourceslices -o json``.
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
@@ -72,7 +73,9 @@ def pool_key(payload: Mapping[str, Any]) -> PoolKey:
     spec = mapping_of(payload.get("spec"))
     driver, pool = text_of(spec.get("driver")), text_of(mapping_of(spec.get("pool")).get("name"))
     if driver is None or pool is None:
-        raise SourceMalformed("expected spec.driver and spec.pool.name in a ResourceSlice", excerpt=str(payload)[:200])
+        raise SourceMalformed(
+            "expected spec.driver and spec.pool.name in a ResourceSlice", excerpt=reprlib.repr(payload)
+        )
     return driver, pool
 
 

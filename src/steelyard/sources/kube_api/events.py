@@ -9,6 +9,7 @@ Sceptic's command: ``kubectl get events -A -o json`` (and ``kubectl get events.e
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
@@ -39,7 +40,7 @@ def read_event(payload: Mapping[str, Any], ctx: ReadContext) -> Iterator[Fact]:
     first, last = _times(payload, series, metadata, problems)
     if last is None:
         said = "; ".join(problems[:3]) or "none of eventTime, series, lastTimestamp and firstTimestamp is there"
-        raise SourceMalformed(f"expected a time in an Event: {said}", excerpt=str(payload)[:200])
+        raise SourceMalformed(f"expected a time in an Event: {said}", excerpt=reprlib.repr(payload))
     kind, name = text_of(subject.get("kind")), text_of(subject.get("name"))
     instance = text_of(payload.get("reportingInstance"))
     component = text_of(payload.get("reportingComponent")) or text_of(payload.get("reportingController"))

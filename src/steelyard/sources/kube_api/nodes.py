@@ -9,6 +9,7 @@ Sceptic's command: ``kubectl get node NODE -o jsonpath='{.metadata.labels}{.stat
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
@@ -45,7 +46,7 @@ def read_node(payload: Mapping[str, Any], ctx: ReadContext) -> Iterator[Fact]:
     metadata, spec, status = (mapping_of(payload.get(key)) for key in ("metadata", "spec", "status"))
     name = text_of(metadata.get("name"))
     if name is None:
-        raise SourceMalformed("expected metadata.name in a Node, found none", excerpt=str(payload)[:200])
+        raise SourceMalformed("expected metadata.name in a Node, found none", excerpt=reprlib.repr(payload))
     problems: list[str] = []
     labels = texts_of(metadata.get("labels"))
     ready, changed = _ready(status, problems)

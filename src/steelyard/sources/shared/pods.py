@@ -8,6 +8,7 @@ writes (``2026-09-01T10:06:13Z``) has a short way of its own, and a stamp that c
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
@@ -118,7 +119,13 @@ def integer_of(value: object) -> int | None:
 @lru_cache(maxsize=65_536)
 def _server_stamp(text: str) -> Instant:
     """A stamp as the API server writes it, 20 characters; whatever else is that long goes the long way."""
-    if text[4] == text[7] == "-" and text[10] == "T" and text[13] == text[16] == ":" and text[19] == "Z":
+    if (
+        text[11:13] != "24"
+        and text[4] == text[7] == "-"
+        and text[10] == "T"
+        and text[13] == text[16] == ":"
+        and text[19] == "Z"
+    ):
         try:
             return (datetime.fromisoformat(text) - _EPOCH) // _MICROSECOND
         except ValueError:
@@ -151,7 +158,7 @@ def parse_pod(payload: Mapping[str, Any]) -> PodView:
     metadata, spec, status = (mapping_of(payload.get(key)) for key in ("metadata", "spec", "status"))
     name = text_of(metadata.get("name"))
     if name is None:
-        raise SourceMalformed("expected metadata.name in a Pod, found none", excerpt=str(dict(metadata))[:200])
+        raise SourceMalformed("expected metadata.name in a Pod, found none", excerpt=reprlib.repr(metadata))
     namespace = text_of(metadata.get("namespace")) or "default"
     scheduled_at = None
     for condition in list_of(status.get("conditions")):
