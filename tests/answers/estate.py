@@ -16,7 +16,7 @@ CREATE TABLE dim.pod (cluster VARCHAR, pod_uid VARCHAR, namespace VARCHAR, pod V
     workload_kind VARCHAR, workload_name VARCHAR, queue VARCHAR, qos VARCHAR, scheduler VARCHAR, labels VARCHAR, annotations VARCHAR,
     created_at TIMESTAMP, first_seen_at TIMESTAMP, last_seen_at TIMESTAMP);
 CREATE TABLE dim.device (cluster VARCHAR, device_uuid VARCHAR, node VARCHAR, vendor VARCHAR, model VARCHAR, memory_mib BIGINT, mode VARCHAR,
-    healthy BOOLEAN, cordoned BOOLEAN, placeable BOOLEAN, state VARCHAR, serial VARCHAR, pci_address VARCHAR, device_index BIGINT,
+    healthy BOOLEAN, cordoned BOOLEAN, placeable BOOLEAN, state VARCHAR, state_reason VARCHAR, lost_at TIMESTAMP, serial VARCHAR, pci_address VARCHAR, device_index BIGINT,
     numa BIGINT, slots_count BIGINT, schedulable_memory_mib BIGINT, schedulable_cores_percent BIGINT, basis VARCHAR,
     valid_from_at TIMESTAMP, valid_to_at TIMESTAMP);
 CREATE TABLE dim.node (cluster VARCHAR, node VARCHAR, gpu_product VARCHAR);

@@ -227,6 +227,13 @@ def test_a_lost_card_and_an_asset_only_card_are_listed_and_offer_nothing() -> No
     assert (values["gpus_supply"], values["gpus_free"], values["devices_lost_count"]) == (3, 1.75, 1)
 
 
+def test_a_card_is_lost_from_the_instant_of_its_loss() -> None:
+    estate = small_story()
+    estate.card("GPU-lost", index=2, state="lost", lost_at=at("11:00"))
+    assert figures(ask(estate, at=at("10:00")))["devices_lost_count"] == 0
+    assert figures(ask(estate, at=at("12:00")))["devices_lost_count"] == 1
+
+
 def test_a_share_that_is_not_known_is_unknown_and_its_card_is_not_free() -> None:
     estate = small_story()
     estate.hold("team-c/scaled", "GPU-aaaaaaaa-0001", "11:50", None, None, share_at_least_ppm=100_000)

@@ -256,6 +256,7 @@ PODS = [f"team-{letter}/{name}" for letter in "abc" for name in (f"{letter}1", f
 @st.composite
 def estates(draw: st.DrawFn) -> Estate:
     estate = Estate()
+    estate.listing(at("08:00"))
     estate.listing(at("12:00"))
     for index in range(2):
         estate.card(f"GPU-{index}", index=index, model=draw(st.sampled_from(["T4", "A100"])))

@@ -35,8 +35,9 @@ ORDER BY alive.device_uuid, alive.node, alive.unit_id, alive.namespace, alive.po
 
 -- name: devices
 SELECT
-    cluster, device_uuid, node, vendor, model, memory_mib, mode, healthy, cordoned, placeable, state, serial,
-    device_index, basis,
+    cluster, device_uuid, node, vendor, model, memory_mib, mode, healthy, cordoned, placeable, serial,
+    device_index, basis, state_reason,
+    CASE WHEN state = 'lost' AND lost_at > make_timestamp($at_us) THEN 'present' ELSE state END AS state,
     coalesce(valid_from_at <= make_timestamp($at_us), TRUE)
     AND coalesce(valid_to_at >= make_timestamp($at_us), TRUE) AS valid
 FROM dim.device
