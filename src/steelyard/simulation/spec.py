@@ -26,10 +26,10 @@ class SimulationSpec:
     gpus: int = 64
     days: int = 14
     seed: int = 7
-    snapshot_interval_seconds: int = 3600
-    pod_resources_interval_seconds: int = 3600
-    sample_interval_seconds: int = 600
-    mig_report_interval_seconds: int = 21_600
+    snapshot_interval_seconds: int = 7200
+    pod_resources_interval_seconds: int = 7200
+    sample_interval_seconds: int = 1200
+    mig_report_interval_seconds: int = 43_200
     load: float = 0.8
 
     def __post_init__(self) -> None:
