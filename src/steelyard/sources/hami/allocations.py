@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from steelyard.facts.base import Fact
 from steelyard.facts.device import Device
 from steelyard.sources.hami.mig_allocations import MIG_KEY, read_mig_allocations
-from steelyard.sources.hami.vendors import NVIDIA, SOURCE, allocation_word, dialect_of
+from steelyard.sources.hami.vendors import NVIDIA, SOURCE, allocation_word, dialect_of, is_allocation_key
 from steelyard.sources.shared.context import ReadContext
 from steelyard.sources.shared.plain_text import plain
 from steelyard.sources.shared.pods import PodView
@@ -39,15 +39,17 @@ def read_pod_allocations(view: PodView, ctx: ReadContext, cards: Mapping[str, De
             yield from instances.unused()
         else:
             yield from read_grants(view, ctx, NVIDIA, None, known)
-    words = {plain(word)[:80]: word for key in sorted(keys) if (word := allocation_word(key)) is not None}
-    for word in list(words.values())[:VENDOR_KEYS_MAX]:
+    words = [word for key in sorted(keys) if (word := allocation_word(key)) is not None]
+    for word in words[:VENDOR_KEYS_MAX]:
         yield from read_grants(view, ctx, dialect_of(word), None, known)
-    if len(words) > VENDOR_KEYS_MAX:
+    unread = [plain(key)[:120] for key in keys if is_allocation_key(key) and allocation_word(key) is None]
+    unread += [f"hami.io/{word}-devices-allocated" for word in words[VENDOR_KEYS_MAX:]]
+    if unread:
         yield ctx.finding(
             SOURCE,
-            "allocation_too_large",
+            "allocation_key_unread",
             view.subject,
-            f"the pod carries allocations under {len(words)} vendor keys; {VENDOR_KEYS_MAX} were read",
+            f"{len(unread)} allocation keys were not read: no legal name, or more than {VENDOR_KEYS_MAX} of them on one pod",
             severity="error",
-            evidence={"keys_count": len(words)},
+            evidence={"keys_count": len(unread), "keys": unread[:16]},
         )

@@ -6,6 +6,7 @@ AI cores, compute units or sixteenths for others; only percent may be written in
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
 from typing import Final
 
@@ -26,6 +27,7 @@ NVIDIA: Final = Dialect(
 )
 
 _ALLOCATED_SUFFIX: Final = "-devices-allocated"
+_WORD: Final = re.compile(r"[A-Za-z0-9._-]{1,63}\Z")
 _KUNLUN_KEY: Final = "hami.io/kunlun-allocated"  # the one vendor whose key lacks "-devices-"
 _VENDOR_OF_WORD: Final = {
     "dcu": "hygon", "hcu": "hygon", "cambricon": "cambricon", "mlu": "cambricon", "mthreads": "mthreads", "metax": "metax",
@@ -57,12 +59,19 @@ def cores_are_percent(vendor: str) -> bool:
 
 
 def allocation_word(key: str) -> str | None:
-    """The vendor word of an allocation key other than NVIDIA's, None where the key is no such one."""
+    """The vendor word of an allocation key other than NVIDIA's, None where the key is no such one or no legal key."""
     if key == _KUNLUN_KEY:
         return "kunlun"
-    if key.startswith("hami.io/") and key.endswith(_ALLOCATED_SUFFIX) and key != NVIDIA.allocated_key:
-        return key[len("hami.io/") : -len(_ALLOCATED_SUFFIX)] or None
-    return None
+    if not is_allocation_key(key):
+        return None
+    word = key[len("hami.io/") : -len(_ALLOCATED_SUFFIX)]
+    return word if _WORD.match(word) else None
+
+
+def is_allocation_key(key: str) -> bool:
+    """Whether a key has the form of another vendor's allocation."""
+    regular = key.startswith("hami.io/") and key.endswith(_ALLOCATED_SUFFIX) and key != NVIDIA.allocated_key
+    return regular or key == _KUNLUN_KEY
 
 
 @lru_cache(maxsize=256)
@@ -91,6 +100,5 @@ def register_word(key: str) -> str | None:
     if not key.startswith("hami.io/node-"):
         return None
     rest = key[len("hami.io/node-") :]
-    if rest.endswith("-register"):
-        return rest[: -len("-register")] or None
-    return rest[len("register-") :] or None if rest.startswith("register-") else None
+    word = rest.removesuffix("-register") if rest.endswith("-register") else rest.removeprefix("register-")
+    return word if word != rest and _WORD.match(word) else None

@@ -85,11 +85,11 @@ def read_grants(
     ordinal in the slot); None falls back to the record's own suffix. cards: what is already known of the cards, by UUID.
     bound_at is set only for a pod that has a node: a bind that failed leaves its stamp on the pod.
     """
-    text = view.annotations.get(dialect.allocated_key)
+    text = plain(view.annotations.get(dialect.allocated_key, ""))
     if not text:
         return
     try:
-        slots = parse_slots(plain(text), terminated=dialect.terminated)
+        slots = parse_slots(text, terminated=dialect.terminated)
     except SourceMalformed as error:
         yield ctx.finding(
             dialect.source,
@@ -98,7 +98,7 @@ def read_grants(
             error.message,
             severity="error",
             evidence={"key": dialect.allocated_key, "characters_count": len(text)},
-            excerpt=plain(error.excerpt),
+            excerpt=error.excerpt,
         )
         return
     if not any(slots):
@@ -131,7 +131,7 @@ def _open(view: PodView, ctx: ReadContext, dialect: Dialect, findings: list[Find
         view,
         ctx,
         dialect,
-        node=view.node or annotations.get(node_key) or view.labels.get(node_key) or None,
+        node=plain(view.node or annotations.get(node_key) or view.labels.get(node_key) or "")[:253] or None,
         bind_phase=plain(annotations.get(f"{dialect.prefix}/bind-phase", ""))[:40] or None,
         reserved_at=None,
         bound_at=None,
@@ -183,12 +183,12 @@ def _judge_claim(pod: _Pod, requests: Sequence[VgpuRequest]) -> Iterator[Finding
     elif view.node and written_node and written_node != view.node:
         pod.claim_state, pod.claim_reason = (
             "suspect",
-            f"allocated on node {plain(written_node)[:80]}, bound to node {view.node}",
+            f"allocated on node {plain(written_node)[:80]}, bound to node {pod.node}",
         )
         yield pod.finding(
             "grant_node_mismatch",
             "the allocation names another node than the one the pod is bound to",
-            {"annotated_node": plain(written_node)[:120], "bound_node": view.node},
+            {"annotated_node": plain(written_node)[:120], "bound_node": pod.node},
         )
     elif dialect.count_resource and not any(_asks_for_a_device(container) for container in view.containers):
         pod.claim_state, pod.claim_reason = "suspect", "no container of the pod asks for any device"
