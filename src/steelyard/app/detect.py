@@ -117,18 +117,13 @@ def kind_named(name: str) -> Kind:
     return kind
 
 
-def looks_like_json(data: bytes) -> bool:
-    """Whether the first character is one that opens a JSON object or array."""
-    return data[:HEAD_CHARACTERS].lstrip()[:1] in (b"{", b"[") and not _is_text_list(data)
+_JSON: Final = re.compile(r"\s*[{\[]")
+_LOG_STAMP: Final = re.compile(r"\s*\[(?: {0,8}\d{1,10}\.\d{1,9}\]|[A-Z][a-z]{2} |\.{3}\])")
 
 
-def _is_text_list(data: bytes) -> bool:
-    """A kernel log may open with ``[ 12.345678]`` or ``[Sun Feb 23``."""
-    head = data[:200].lstrip()
-    return (
-        head.startswith(b"[")
-        and re.match(rb"\[(?: {0,8}\d{1,10}\.\d{1,9}\] |[A-Z][a-z]{2} |\.{3}\])", head) is not None
-    )
+def looks_like_json(head: str) -> bool:
+    """Whether the first character opens a JSON object or array. A kernel log opens with ``[ 12.345678]``, ``[Sun Feb 23`` or ``[...]``."""
+    return _JSON.match(head) is not None and _LOG_STAMP.match(head) is None
 
 
 def detect_json(document: Any) -> Kind | None:

@@ -12,15 +12,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from steelyard.app.detect import JSON, KINDS, kind_named
+from steelyard.app.detect import KINDS, kind_named
 from steelyard.app.kubernetes_objects import KubernetesObjects, all_readers
 from steelyard.app.parsing import (
     Batch,
     ParsedFile,
     detect,
     quiet_collector,
-    read_json,
-    read_text,
+    read_file,
 )
 from steelyard.app.reading import FileRefused, InputFile, find_files, read_content
 from steelyard.app.refusals import READER_FAULTS, SOURCE, fault, malformed
@@ -28,7 +27,7 @@ from steelyard.app.settings import Settings
 from steelyard.facts.base import Fact
 from steelyard.facts.import_file import ImportFile
 from steelyard.primitives.clock import Clock, WallClock
-from steelyard.primitives.errors import SourceMalformed, UsageError
+from steelyard.primitives.errors import SourceMalformed, SourceUnsupported, UsageError
 from steelyard.primitives.i18n import _
 from steelyard.primitives.instant import AT_OBSERVATION, INSTANT_MAX, INSTANT_MIN, Instant
 from steelyard.sources.shared.context import ReadContext
@@ -143,16 +142,11 @@ class FileImporter:
         try:
             content = read_content(into.file, ctx.settings.decompressed_bytes_max, self._clock.now())
             into.content_bytes, into.sha256, into.modified_at = content.bytes_count, content.sha256, content.modified_at
-            detected, payload = detect(content, KINDS[into.file.kind] if into.file.kind else None)
-            del content
+            detected = detect(content, KINDS[into.file.kind] if into.file.kind else None)
             if deferring and detected.by_place:
                 return False
-            into.kind = detected.kind.name
-            if detected.kind.shape == JSON:
-                into.kind, facts = read_json(payload, ctx, detected.kind, batch, into.allocated)
-            else:
-                facts = read_text(payload, ctx, detected, batch)
-            del payload
+            facts = read_file(content, detected, into, ctx, batch)
+            del content
             _add_guarded(into, facts, ctx)
         except FileRefused as refused:
             into.add([_refusal(refused, ctx)], ctx)
@@ -198,6 +192,8 @@ def _add_guarded(into: ParsedFile, facts: Iterable[Fact], ctx: ReadContext) -> N
         into.add(facts, ctx)
     except SourceMalformed as error:
         into.add([malformed(ctx, error)], ctx)
+    except SourceUnsupported as error:
+        into.add([_refusal(FileRefused("kind_not_supported", str(error)), ctx)], ctx)
     except READER_FAULTS as error:
         into.add([fault(error, ctx)], ctx)
 

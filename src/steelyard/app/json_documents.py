@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any, Final
 
 import msgspec
@@ -22,15 +23,24 @@ from steelyard.primitives.errors import SourceMalformed
 _CHUNK: Final = 4 << 20
 _OTHERS: Final = bytes(byte for byte in range(256) if byte not in b'"{}[]')
 _SMALL: Final = 4096
+_OPENINGS_FREE: Final = 5_000_000
+_BYTES_PER_OPENING: Final = 24
+"""A dict takes about 230 bytes: beyond the free number of them, denser text than this would take more than ten times its size."""
 
 
-def nesting_depth(data: bytes) -> int:
-    """The deepest nesting of objects and arrays outside strings. Linear time, bounded memory, no recursion; a malformed text
-    gives some depth that is never less than its true one."""
-    if len(data) <= _SMALL and data.count(b"{") + data.count(b"[") < 2:
-        return data.count(b"{") + data.count(b"[")
-    depth = deepest = 0
-    start = 0
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """How deep a text nests, and how many objects and arrays it opens, outside strings."""
+
+    depth: int
+    openings: int
+
+
+def extent_of(data: bytes) -> Extent:
+    """The extent of a JSON text. Linear time, bounded memory, no recursion; of a malformed text the depth is never less than the true one."""
+    if len(data) <= _SMALL and (few := data.count(b"{") + data.count(b"[")) < 2:
+        return Extent(few, few)
+    depth = deepest = openings = start = 0
     in_string = False
     while start < len(data):
         end = _chunk_end(data, start)
@@ -43,7 +53,8 @@ def nesting_depth(data: bytes) -> int:
         sums = np.cumsum(steps, dtype=np.int32)
         deepest = max(deepest, depth + int(sums.max()))
         depth += int(sums[-1])
-    return deepest
+        openings += (len(brackets) + int(sums[-1])) // 2
+    return Extent(deepest, openings)
 
 
 def _chunk_end(data: bytes, start: int) -> int:
@@ -106,8 +117,13 @@ def parse(data: bytes, depth_max: int) -> tuple[Any, bool]:
 
     Raises FileRefused: ``json_too_deep`` or ``malformed_json`` (cut off, NaN, Infinity, lone surrogates, anything after the end).
     """
-    if nesting_depth(data) > depth_max:
-        raise FileRefused("json_too_deep", f"expected nesting of at most {depth_max}, found more")
+    extent = extent_of(data)
+    if extent.depth > depth_max:
+        raise FileRefused("json_too_deep", f"expected nesting of at most {depth_max}, found {extent.depth}")
+    if extent.openings > _OPENINGS_FREE and extent.openings * _BYTES_PER_OPENING > len(data):
+        raise FileRefused(
+            "json_too_many_objects", f"{extent.openings} objects in {len(data)} bytes would not fit into memory"
+        )
     listing = _split(data)
     if listing is not None:
         return listing, False
@@ -127,8 +143,6 @@ def is_lines(data: bytes, line_bytes_max: int) -> bool:
     head = data[: line_bytes_max + 2].lstrip()
     first, newline, rest = head.partition(b"\n")
     if not newline or not first.startswith(b"{") or not first.rstrip().endswith(b"}"):
-        return False
-    if nesting_depth(first) > 1000:
         return False
     try:
         orjson.loads(first)

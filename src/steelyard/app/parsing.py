@@ -14,7 +14,16 @@ from dataclasses import dataclass, field
 from itertools import chain, islice
 from typing import Any, Final
 
-from steelyard.app.detect import JSON, Detected, Kind, detect_json, detect_text, looks_like_json, smi_form
+from steelyard.app.detect import (
+    HEAD_CHARACTERS,
+    JSON,
+    Detected,
+    Kind,
+    detect_json,
+    detect_text,
+    looks_like_json,
+    smi_form,
+)
 from steelyard.app.json_documents import documents_of_lines, is_lines, parse
 from steelyard.app.kubernetes_objects import KubernetesObjects
 from steelyard.app.reading import Content, FileRefused, InputFile, is_binary, to_text, to_utf8
@@ -154,68 +163,72 @@ class Batch:
         return self.directory
 
 
-def detect(content: Content, forced: Kind | None) -> tuple[Detected, Any]:
-    """The kind and the payload in its shape: (is lines, UTF-8 bytes) for JSON, text else. Raises FileRefused where it is no known kind."""
-    if is_binary(content.data[:4096]) and forced is None:
-        raise FileRefused("binary_file", "expected text or JSON, found binary data")
-    if forced is None and looks_like_json(to_utf8(content.data[:65_536])):
-        return Detected(_JSON_UNDECIDED), to_utf8(content.data)
-    if forced is not None and forced.shape == JSON:
-        return Detected(forced), to_utf8(content.data)
-    text, _replaced = to_text(content.data)
+def detect(content: Content, forced: Kind | None) -> Detected:
+    """The kind of a file by its head; JSON is only told apart from text (``UNDECIDED``). Raises FileRefused where it is no known kind."""
+    head = to_text(content.data[: 4 * HEAD_CHARACTERS])[0][:HEAD_CHARACTERS]
     if forced is not None:
-        form = smi_form(text[:65_536]) if forced.name == "nvidia_smi" else None
+        form = smi_form(head) if forced.name == "nvidia_smi" else None
         if forced.name == "nvidia_smi" and form is None:
             raise FileRefused("unrecognised_file", "expected an output of nvidia-smi, found none of its forms")
-        return Detected(forced, form), text
-    detected = detect_text(text)
+        return Detected(forced, form)
+    if is_binary(content.data[:4096]):
+        raise FileRefused("binary_file", "expected text or JSON, found binary data")
+    if looks_like_json(head):
+        return Detected(UNDECIDED)
+    detected = detect_text(head)
     if detected is None:
         raise FileRefused(
-            "unrecognised_file", "found no mark of any kind of file that can be imported; name its KIND if you know it"
+            "unrecognised_file", "no mark of any kind of file that can be imported; name its KIND if you know it"
         )
-    return detected, text
+    return detected
 
 
-_JSON_UNDECIDED: Final = Kind("json", JSON)
+UNDECIDED: Final = Kind(UNREADABLE, JSON)
+"""JSON whose kind its parse will tell."""
 
 
-def read_json(
-    data: bytes, ctx: ReadContext, kind: Kind, batch: Batch, allocated: list[PodView]
-) -> tuple[str, Iterator[Fact]]:
-    """The kind's name and the facts of a JSON file; ``kind`` is the forced one or undecided. Raises FileRefused."""
-    settings = ctx.settings
-    lines = is_lines(data, settings.line_bytes_max)
-    documents: Iterable[tuple[int, Any]]
-    facts: Iterator[Fact]
+def read_file(content: Content, detected: Detected, into: ParsedFile, ctx: ReadContext, batch: Batch) -> Iterator[Fact]:
+    """The facts of a file; sets ``into.kind``. Raises FileRefused."""
+    into.kind = detected.kind.name
+    if detected.kind.shape == JSON:
+        return _read_json(to_utf8(content.data), detected.kind, into, ctx, batch)
+    _refuse_without_reader(detected.kind)
+    return _read_text(content.data, detected, ctx, batch)
+
+
+def _refuse_without_reader(kind: Kind) -> None:
+    if kind.advice is not None:
+        raise FileRefused("kind_not_supported", f"recognised as {kind.name}: {kind.advice}")
+
+
+def _read_json(data: bytes, kind: Kind, into: ParsedFile, ctx: ReadContext, batch: Batch) -> Iterator[Fact]:
+    limit, depth_max = ctx.settings.line_bytes_max, ctx.settings.json_depth_max
+    lines = is_lines(data, limit)
     replaced = False
     if lines:
-        documents = documents_of_lines(data, settings.line_bytes_max, settings.json_depth_max)
         first = next(
-            (
-                d
-                for _n, d in documents_of_lines(data, settings.line_bytes_max, settings.json_depth_max)
-                if isinstance(d, dict)
-            ),
+            (each for _n, each in documents_of_lines(data, limit, depth_max) if not isinstance(each, SourceMalformed)),
             None,
         )
+        documents = documents_of_lines(data, limit, depth_max)
     else:
-        first, replaced = parse(data, settings.json_depth_max)
-        documents = ((0, document) for document in [first])
-    found = kind if kind is not _JSON_UNDECIDED else detect_json(first)
+        first, replaced = parse(data, depth_max)
+        documents = iter([(0, first)])
+    found = kind if kind is not UNDECIDED else detect_json(first)
     if found is None:
         raise FileRefused("unrecognised_file", "JSON of a shape that no reader knows; name its KIND if you know it")
-    if found.advice is not None:
-        raise FileRefused("kind_not_supported", f"recognised as {found.name}: {found.advice}")
-    if found.name == "kubernetes":
-        facts = batch.note(batch.objects.read(documents, ctx, allocated, listing=not lines))
-    else:
-        facts = _pod_resources(documents, ctx, batch)
-    if replaced:
-        note = ctx.finding(
-            SOURCE, "invalid_utf8", f"file {ctx.file}", "bytes that are no UTF-8 were replaced by U+FFFD"
-        )
-        facts = chain([note], facts)
-    return found.name, facts
+    into.kind = found.name
+    _refuse_without_reader(found)
+    facts = (
+        batch.note(batch.objects.read(documents, ctx, into.allocated, listing=not lines))
+        if found.name == "kubernetes"
+        else _pod_resources(documents, ctx, batch)
+    )
+    return chain([_invalid_utf8(ctx)], facts) if replaced else facts
+
+
+def _invalid_utf8(ctx: ReadContext) -> Finding:
+    return ctx.finding(SOURCE, "invalid_utf8", f"file {ctx.file}", "bytes that are no UTF-8 were replaced by U+FFFD")
 
 
 def _pod_resources(documents: Iterable[tuple[int, Any]], ctx: ReadContext, batch: Batch) -> Iterator[Fact]:
@@ -231,11 +244,12 @@ def _pod_resources(documents: Iterable[tuple[int, Any]], ctx: ReadContext, batch
             yield malformed(ctx, SourceMalformed(error.message, error.line or line, error.excerpt))
 
 
-def read_text(text: str, ctx: ReadContext, detected: Detected, batch: Batch) -> Iterator[Fact]:
+def _read_text(data: bytes, detected: Detected, ctx: ReadContext, batch: Batch) -> Iterator[Fact]:
     """The facts of a text file of a known kind."""
     kind = detected.kind
-    if kind.advice is not None:
-        raise FileRefused("kind_not_supported", f"recognised as {kind.name}: {kind.advice}")
+    text, replaced_count = to_text(data)
+    if replaced_count:
+        yield _invalid_utf8(ctx)
     if detected.is_lines:
         text, too_long = _without_long_lines(text, ctx)
         yield from too_long
