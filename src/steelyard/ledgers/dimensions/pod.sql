@@ -58,7 +58,8 @@ SELECT
   b.workload_kind, b.workload_name, b.queue, p.qos, p.scheduler, p.priority, b.labels, b.annotations,
   p.created_at, p.scheduled_at, p.started_at, p.first_container_at, p.init_done_at, p.last_container_end_at, p.deletion_at,
   coalesce(p.rejected, FALSE) AS rejected,
-  p.status_reason, p.gpu_count, p.unreachable_toleration_us,
+  p.status_reason, p.gpu_count, p.requested_gpu_milli, p.requested_memory_mib, p.requested_cores_percent,
+  p.unreachable_toleration_us,
   b.first_seen_at, b.last_seen_at, p.gone_by_at
 FROM belonging AS b
 LEFT JOIN dim.pod_life AS p ON p.cluster = b.cluster AND p.pod_uid = b.pod_uid
