@@ -292,13 +292,22 @@ def test_the_vendor_whose_key_is_irregular_is_read_too() -> None:
     assert [(grant.scheme, grant.device_uuid) for grant in grants(read(view))] == [("hami_vendor", "xpu-3")]
 
 
-def test_vendor_requests_are_read_where_their_names_are_known() -> None:
-    limits = {"hygon.com/dcunum": "1", "hygon.com/dcumem": "2000", "hygon.com/dcucores": "60"}
-    view = pod(
-        {**DONE, "hami.io/dcu-devices-allocated": "dcu-1,DCU,2000,60:;"},
-        {"name": "srv", "resources": {"limits": limits}},
-    )
-    assert [(grant.requested_memory_mib, grant.requested_cores_percent) for grant in grants(read(view))] == [(2000, 60)]
+@pytest.mark.parametrize(
+    ("word", "limits", "memory", "cores"),
+    [
+        ("dcu", {"hygon.com/dcunum": "1", "hygon.com/dcumem": "2000", "hygon.com/dcucores": "60"}, 2000, 60),
+        ("amd", {"amd.com/gpu": "1", "amd.com/gpumem": "3000", "amd.com/gpucores": "40"}, 3000, None),
+        ("Ascend310P", {"huawei.com/Ascend310P": "1", "huawei.com/Ascend310P-memory": "4000"}, 4000, None),
+    ],
+)
+def test_vendor_requests_are_read_where_their_names_are_known(
+    word: str, limits: dict[str, str], memory: int, cores: int | None
+) -> None:
+    key = f"hami.io/{word}-devices-allocated"
+    view = pod({**DONE, key: "card-1,X,2000,60:;"}, {"name": "srv", "resources": {"limits": limits}})
+    assert [(grant.requested_memory_mib, grant.requested_cores_percent) for grant in grants(read(view))] == [
+        (memory, cores)
+    ]
 
 
 def test_a_pod_without_allocation_yields_nothing() -> None:

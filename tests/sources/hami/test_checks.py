@@ -79,6 +79,19 @@ def test_memory_beyond_the_schedulable_is_impossible_too() -> None:
     assert IMPOSSIBLE in check([node()], [pod("greedy", f"{G},NVIDIA,30000,10", ASKS)])
 
 
+def test_an_init_container_and_the_app_after_it_do_not_add_up() -> None:
+    limits = {"resources": {"limits": {"nvidia.com/gpu": "1", "nvidia.com/gpucores": "50"}}}
+    annotations = {"hami.io/vgpu-devices-allocated": f"{G},NVIDIA,1,60:;{G},NVIDIA,1,60:;"}
+    spec = {"nodeName": "n1", "initContainers": [{"name": "warm", **limits}], "containers": [{"name": "srv", **limits}]}
+    status = {"phase": "Running"}
+    view = parse_pod(
+        {"metadata": {"name": "p", "uid": "u", "annotations": annotations}, "spec": spec, "status": status}
+    )
+    assert IMPOSSIBLE not in check([node()], [view])
+    evidence = check([node()], [view, pod("other", f"{G},NVIDIA,1,41", {"gpu": "1"})])[IMPOSSIBLE]
+    assert evidence["cores_percent_if_granted"] == 101
+
+
 BOUND = {"hami.io/bind-time": "1796000403"}
 
 
