@@ -63,7 +63,7 @@ def test_a_pod_that_counts_is_held_from_its_bind_with_its_slices(hami: Store, ex
         if entry.get("grant_interval_unknown_reason"):
             assert held == [], pod
             continue
-        start, end = entry.get("grant_interval_utc") or (entry["grant_start_utc"], entry["grant_end_utc"])
+        start, end = entry.get("grant_interval_utc") or (entry["grant_start_utc"], entry.get("grant_end_utc"))
         last = {row["device_uuid"]: row for row in held}
         first = {row["device_uuid"]: row for row in reversed(held)}
         assert {row["start_us"] for row in first.values()} == {us(start)}, pod
@@ -169,3 +169,58 @@ def test_the_trace_holds_the_gpu_hours_of_its_reference(
         )[0][0]
         assert round(int(held) / 3_600_000_000, 3) == gpu_hours
         assert {row[0] for row in store.rows("SELECT DISTINCT place_kind FROM ledger.holding")} == {"cluster"}
+
+
+@pytest.fixture(scope="module")
+def queues(shared: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Store, dict[str, Any]]]:
+    folder = shared / "cases/queues"
+    truth: dict[str, Any] = json.loads((folder / "expected.json").read_text())
+    files = [folder / name for name in ("pods.json", "dra-claims-slices-list.json", "podresources.json")]
+    with imported(files, truth["snapshot_utc"], tmp_path_factory.mktemp("queues")) as store:
+        yield store, truth
+
+
+def test_pods_of_the_queue_case_are_held_as_long_as_expected(queues: tuple[Store, dict[str, Any]]) -> None:
+    store, truth = queues
+    for pod, entry in truth["pods"].items():
+        held = [row for row in rows_of(store, pod) if row["occupancy"] == "held"]
+        if not entry["held_seconds_to_snapshot"]:
+            assert held == [], pod
+            continue
+        assert {row["start_us"] for row in held} == {us(entry["alloc_start_utc"])}, pod
+        assert {row["end_us"] for row in held} == {us(entry["alloc_end_utc"])}, pod
+        seconds = {(row["known_to_at"] - row["started_at"]).total_seconds() for row in held}
+        assert seconds == {entry["held_seconds_to_snapshot"]}, pod
+        known = all(row["share_ppm"] is not None for row in held)
+        assert known == (entry["held_gpu_seconds_to_snapshot"] is not None), pod
+        amount = "held_gpu_seconds_to_snapshot" if known else "held_gpu_seconds_at_least"
+        total = sum(row["share_at_least_ppm"] for row in held) * entry["held_seconds_to_snapshot"]
+        assert total / 1_000_000 == pytest.approx(entry[amount], abs=0.001), pod
+
+
+def test_the_kubelet_names_the_cards_of_plain_pods_and_corroborates_them(queues: tuple[Store, dict[str, Any]]) -> None:
+    store, _truth = queues
+    for pod in ("team-a/dist-finetune-0-x0k", "team-a/sweep-workers-0-0"):
+        rows = rows_of(store, pod)
+        assert len({row["device_uuid"] for row in rows}) == len(rows) == 8
+        assert {row["evidence_grade"] for row in rows} == {"corroborated"}
+    assert {row["place_kind"] for row in rows_of(store, "team-a/dist-finetune-1-x1k")} == {"node"}
+
+
+def test_instances_and_replicas_of_the_kubelet_weigh_what_is_expected(queues: tuple[Store, dict[str, Any]]) -> None:
+    store, truth = queues
+    holders = {
+        **truth["podresources"]["ts-node-01"]["holders"],
+        **truth["podresources"]["mig-node-01"]["holders"],
+    }
+    for pod, entry in holders.items():
+        (row,) = rows_of(store, pod)
+        assert row["share_ppm"] == entry["share_ppm"], pod
+        assert row["start_basis"] == "first_seen", pod
+
+
+def test_a_claim_is_split_among_its_consumers_and_an_admin_holds_nothing(queues: tuple[Store, dict[str, Any]]) -> None:
+    store, truth = queues
+    key = truth["dra"]["shared-gpu"]["device_key"]
+    rows = store.rows("SELECT share_ppm, occupancy FROM ledger.holding WHERE unit_id = ?", [key])
+    assert rows == [(500_000, "held")] * truth["dra"]["shared-gpu"]["consumers_count"]
