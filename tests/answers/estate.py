@@ -10,18 +10,18 @@ from steelyard.primitives.instant import HOUR_US, Instant, parse_instant
 from steelyard.store import Store
 
 DDL = """
-CREATE TABLE dim.parameter (grain_us BIGINT, floor_by_slots BOOLEAN);
-CREATE TABLE dim.model_weight (model VARCHAR, weight_ppm BIGINT);
+CREATE TABLE dim.parameter (grain_us BIGINT, floor_by_slots BOOLEAN, weight_default_ppm BIGINT);
+CREATE TABLE dim.model_weight (position BIGINT, model VARCHAR, weight_ppm BIGINT, valid_from_at TIMESTAMP, valid_to_at TIMESTAMP);
 CREATE TABLE dim.pod (cluster VARCHAR, pod_uid VARCHAR, namespace VARCHAR, pod VARCHAR, node VARCHAR, phase VARCHAR, tenant VARCHAR,
     workload_kind VARCHAR, workload_name VARCHAR, queue VARCHAR, qos VARCHAR, scheduler VARCHAR, labels VARCHAR, annotations VARCHAR,
-    created_at TIMESTAMP, first_seen_at TIMESTAMP, last_seen_at TIMESTAMP);
+    created_at TIMESTAMP, scheduled_at TIMESTAMP, gpu_count BIGINT, requested_gpu_milli BIGINT, requested_memory_mib BIGINT,
+    requested_cores_percent BIGINT, first_seen_at TIMESTAMP, last_seen_at TIMESTAMP);
 CREATE TABLE dim.device (cluster VARCHAR, device_uuid VARCHAR, node VARCHAR, vendor VARCHAR, model VARCHAR, memory_mib BIGINT, mode VARCHAR,
-    healthy BOOLEAN, cordoned BOOLEAN, placeable BOOLEAN, state VARCHAR, state_reason VARCHAR, lost_at TIMESTAMP, serial VARCHAR, pci_address VARCHAR, device_index BIGINT,
+    healthy BOOLEAN, cordoned BOOLEAN, placeable BOOLEAN, state VARCHAR, state_reason VARCHAR, lost_at TIMESTAMP, serial VARCHAR,
+    pci_address VARCHAR, device_index BIGINT,
     numa BIGINT, slots_count BIGINT, schedulable_memory_mib BIGINT, schedulable_cores_percent BIGINT, basis VARCHAR,
     valid_from_at TIMESTAMP, valid_to_at TIMESTAMP);
 CREATE TABLE dim.node (cluster VARCHAR, node VARCHAR, gpu_product VARCHAR);
-CREATE TABLE dim.request (cluster VARCHAR, pod_uid VARCHAR, namespace VARCHAR, pod VARCHAR, gpu_count BIGINT, gpu_milli BIGINT,
-    memory_mib BIGINT, cores_percent BIGINT, created_at TIMESTAMP, scheduled_at TIMESTAMP, last_seen_at TIMESTAMP, rejected BOOLEAN);
 CREATE TABLE ledger.usage (cluster VARCHAR, device_uuid VARCHAR, gi BIGINT, grain_at TIMESTAMP, pod_uid VARCHAR, path VARCHAR,
     used_basis VARCHAR, memory_mib_us BIGINT, memory_peak_mib BIGINT, memory_p99_mib BIGINT, compute_upper_gpu_us BIGINT,
     observed_us BIGINT, samples_count BIGINT, unknown_reason VARCHAR);
@@ -47,7 +47,7 @@ class Estate:
                 f"CREATE VIEW ledger.{ledger.name} AS SELECT * EXCLUDE (run_id, sign) FROM ledger.{ledger.name}_entry"
             )
         self.store.execute("CREATE TABLE ledger.finding AS SELECT code, severity, subject, message FROM fact.finding")
-        self.insert("dim.parameter", grain_us=HOUR_US, floor_by_slots=False)
+        self.insert("dim.parameter", grain_us=HOUR_US, floor_by_slots=False, weight_default_ppm=1_000_000)
         definitions = json.dumps({"share": "1", "gpu_time": "1"})
         self.insert("ledger.posting_run", run_id=1, posted_at=at("12:00"), as_of=at("12:00"), definitions=definitions)
         self.holdings: list[dict[str, Any]] = []
@@ -116,13 +116,7 @@ class Estate:
             "first_seen_at": at("08:00"),
             "last_seen_at": at("12:00"),
         }
-        asked = {"memory_mib": None, "cores_percent": None, "gpu_milli": None, "scheduled_at": None}
-        given = {name: values.pop(name) for name in list(values) if name in asked}
-        self.insert("dim.pod", **{**row, **values})
-        if gpus is not None:
-            names = ("cluster", "pod_uid", "namespace", "pod", "created_at", "last_seen_at")
-            shared = {name: {**row, **values}[name] for name in names}
-            self.insert("dim.request", **shared, gpu_count=gpus, rejected=False, **{**asked, **given})
+        self.insert("dim.pod", **{**row, "gpu_count": gpus, **values})
 
     def hold(
         self,
@@ -230,7 +224,7 @@ def small_story() -> Estate:
     estate.card("GPU-aaaaaaaa-0001", index=1)
     estate.pod("team-a/infer", labels='{"app": "chat"}', qos="LS")
     estate.pod("team-a/train", labels='{"app": "sft"}', qos="BE")
-    estate.pod("team-b/notebook", labels='{"app": "lab"}', memory_mib=4_000)
+    estate.pod("team-b/notebook", labels='{"app": "lab"}', requested_memory_mib=4_000)
     estate.pod("team-b/waiting", phase="Pending", node=None, gpus=2)
     estate.hold("team-a/infer", "GPU-aaaaaaaa-0000", "08:00", None, 250_000, unit_id="GPU-aaaaaaaa-0000/u1")
     estate.hold("team-b/notebook", "GPU-aaaaaaaa-0000", "09:00", "11:30", 500_000)

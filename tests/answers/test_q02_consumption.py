@@ -130,10 +130,20 @@ def test_requested_granted_and_used_stand_apart_per_pod() -> None:
 
 def test_normalised_hours_weigh_the_model_and_stand_beside_the_plain_ones() -> None:
     estate = small_story()
-    estate.insert("dim.model_weight", model="T4", weight_ppm=300_000)
+    estate.insert("dim.model_weight", position=0, model="tesla t4", weight_ppm=500_000)
+    estate.insert("dim.model_weight", position=1, model="t4", weight_ppm=300_000)
+    estate.insert("dim.model_weight", position=2, model="", weight_ppm=100_000)
     values = figures(ask(estate))
     assert values["gpu_hours_granted"] == Fraction("4.75")
     assert values["gpu_hours_normalised"] == Fraction("4.75") * Fraction("0.3")
+
+
+def test_a_weight_counts_from_the_instant_at_which_it_is_valid() -> None:
+    estate = small_story()
+    estate.insert("dim.model_weight", position=0, model="t4", weight_ppm=500_000, valid_from_at=at("10:30"))
+    values = figures(ask(estate))
+    assert values["gpu_hours_granted"] == Fraction("4.75")
+    assert values["gpu_hours_normalised"] == Fraction("3.375") + Fraction("1.375") / 2
 
 
 @pytest.mark.parametrize(
@@ -203,7 +213,7 @@ def test_requests_that_were_never_scheduled_are_counted_and_listed() -> None:
         ({"created_at": at("11:00")}, "09:00", "10:00", 0),
         ({"last_seen_at": at("08:30")}, "09:00", "10:00", 0),
         ({"gpus": 0}, "09:00", "10:00", 0),
-        ({"gpus": 1, "gpu_milli": 250}, "09:00", "10:00", 1),
+        ({"gpus": 1, "requested_gpu_milli": 250}, "09:00", "10:00", 1),
     ],
 )
 def test_unserved_means_there_in_the_window_and_not_scheduled_by_its_end(
@@ -215,7 +225,7 @@ def test_unserved_means_there_in_the_window_and_not_scheduled_by_its_end(
     estate.pod("team-a/late", phase="Pending", **values)
     result = ask(estate, start, end)
     assert figures(result)["requests_unserved"] == unserved
-    if values.get("gpu_milli"):
+    if values.get("requested_gpu_milli"):
         assert figures(result)["gpus_requested_unserved"] == Fraction("0.25")
 
 
@@ -260,7 +270,7 @@ def estates(draw: st.DrawFn) -> Estate:
     estate.listing(at("12:00"))
     for index in range(2):
         estate.card(f"GPU-{index}", index=index, model=draw(st.sampled_from(["T4", "A100"])))
-    estate.insert("dim.model_weight", model="A100", weight_ppm=1_333_333)
+    estate.insert("dim.model_weight", position=0, model="a100", weight_ppm=1_333_333)
     for name in PODS:
         estate.pod(name, qos=draw(st.sampled_from(["LS", "BE", None])), gpus=draw(st.sampled_from([None, 0, 1])))
         start = draw(st.integers(0, 230))

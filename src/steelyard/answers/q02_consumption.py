@@ -1,7 +1,7 @@
 """Q2: how much was requested, granted and used, of memory and of compute, per pod and per any dimension, each apart from the others.
 
 ``answer`` is what the registry calls. Granted time comes from ``ledger.supply`` (accounts held and held_unplaced), use from
-``ledger.usage``, requests from ``dim.request``. The trick to know: every number is summed as an integer over (pod, place) lines first and
+``ledger.usage``, requests from ``dim.pod``. The trick to know: every number is summed as an integer over (pod, place) lines first and
 grouped afterwards, so any grouping adds up to the same total, exactly.
 """
 
@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
@@ -19,7 +20,8 @@ from steelyard.answers.dimensions import Dimension
 from steelyard.answers.grounds import KnownTime
 from steelyard.answers.reading import Reading, Record, Rows, int_or_none
 from steelyard.definitions.grain import grain_start
-from steelyard.definitions.normalised_gpu_hours import REFERENCE_WEIGHT_PPM
+from steelyard.definitions.models import model_tokens
+from steelyard.definitions.normalised_gpu_hours import REFERENCE_WEIGHT_PPM, normalised_gpu_time_us
 from steelyard.primitives.errors import UsageError
 from steelyard.primitives.i18n import _
 from steelyard.primitives.instant import HOUR_US, INSTANT_MAX, INSTANT_MIN, Window, format_instant
@@ -144,20 +146,21 @@ def answer(rows: Rows, spec: ConsumptionSpec) -> Answer:
     times = grounds.known_times(reading)
     span = Window(min(time.first for time in times), max(time.last for time in times))
     window = spec.window or span
-    grains = _grains(reading, spec.window)
+    parameter = _parameter(reading)
+    grains = _grains(spec.window, parameter.grain_us)
     balance = grounds.residual(reading, grains.touched)
     if spec.window and not span.overlap_us(window.start, window.end):
         reason = _("the known time is {span}").format(span=span)
         return _assemble(spec, window, [*_unknown_figures(reason), balance], (), Unknown(reason), reading, [])
     pods = {(row["cluster"], row["pod_uid"]): row for row in reading.run("pods")}
-    lines = [line for line in _lines(reading, grains, pods) if all(c.admits(line.record) for c in where)]
-    requests = [{**pods.get((r["cluster"], r["pod_uid"]), {}), **r} for r in reading.run("requests")]
-    unserved = [r for r in _unserved(requests, lines, window) if all(c.admits(r) for c in where)]
+    lines = _lines(reading, grains, parameter, pods)
+    unserved = [pod for pod in _unserved(pods.values(), lines, window) if all(c.admits(pod) for c in where)]
+    lines = [line for line in lines if all(condition.admits(line.record) for condition in where)]
     coverage = _coverage(reading, grains.touched, times, spec.window)
     figures = [*_figures(lines, coverage), *_unserved_figures(unserved), *_device_figures(reading, grains), balance]
     tables = (
         Table("consumption", (*(Column(d.name) for d in by), *AMOUNT_COLUMNS), _group_rows(lines, by)),
-        Table("pods", POD_COLUMNS, _pod_rows(lines, requests)),
+        Table("pods", POD_COLUMNS, _pod_rows(lines, pods)),
         Table("unserved", UNSERVED_COLUMNS, [_unserved_row(row) for row in unserved]),
     )
     blind = _blind_spots(lines, span, window, grains)
@@ -174,24 +177,67 @@ class Grains:
     asked: Window
 
 
-def _grains(reading: Reading, window: Window | None) -> Grains:
-    if window is None:
+@dataclass(frozen=True, slots=True)
+class Weight:
+    """The weight of the models that have all these words, while it is valid."""
+
+    words: frozenset[str]
+    weight_ppm: int
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """What the ledgers were posted by: the grain, and the weights of models in the order in which they are tried."""
+
+    grain_us: int
+    weight_default_ppm: int
+    weights: tuple[Weight, ...]
+
+    def periods(self, window: Window) -> list[Window]:
+        """The window, cut where a weight begins or ends, so that every part has one weight per model."""
+        inner = {edge for weight in self.weights for edge in (weight.start, weight.end)}
+        edges = [window.start, *sorted(edge for edge in inner if window.start < edge < window.end), window.end]
+        return [Window(start, end) for start, end in pairwise(edges)]
+
+    def weight_ppm(self, model: str | None, at: int) -> int:
+        """The weight of a model at an instant: the first that fits, else the default."""
+        tokens = model_tokens(model or "")
+        fitting = (w.weight_ppm for w in self.weights if w.start <= at < w.end and w.words <= tokens)
+        return next(fitting, self.weight_default_ppm)
+
+
+def _parameter(reading: Reading) -> Parameter:
+    rows = reading.run("grain")
+    if not rows:
+        return Parameter(HOUR_US, REFERENCE_WEIGHT_PPM, ())
+    weights = [
+        Weight(model_tokens(row["model"]), int(row["weight_ppm"]), int(row["from_us"]), int(row["to_us"]))
+        for row in reading.run("weights", from_us=INSTANT_MIN, to_us=INSTANT_MAX)
+    ]
+    return Parameter(int(rows[0]["grain_us"]), int(rows[0]["weight_default_ppm"]), tuple(weights))
+
+
+def _grains(window: Window | None, grain: int) -> Grains:
+    if window is None or (window.start, window.end) == (INSTANT_MIN, INSTANT_MAX):
         everything = Window(INSTANT_MIN, INSTANT_MAX)
         return Grains(everything, (), everything, everything)
-    rows = reading.run("grain")
-    grain = int(rows[0]["grain_us"]) if rows and rows[0]["grain_us"] else HOUR_US
     first, last = -(-window.start // grain) * grain, grain_start(window.end, grain)
-    touched = Window(grain_start(window.start, grain), -(-window.end // grain) * grain)
+    touched = Window(
+        max(INSTANT_MIN, grain_start(window.start, grain)), min(INSTANT_MAX, -(-window.end // grain) * grain)
+    )
     if first > last:
         return Grains(Window(first, first), (window,), touched, window)
     edges = (Window(window.start, first), Window(last, window.end))
     return Grains(Window(first, last), tuple(edge for edge in edges if edge.duration_us), touched, window)
 
 
-def _lines(reading: Reading, grains: Grains, pods: Mapping[tuple[str, str], Record]) -> list[Line]:
+def _lines(
+    reading: Reading, grains: Grains, parameter: Parameter, pods: Mapping[tuple[str, str], Record]
+) -> list[Line]:
     devices = {(row["cluster"], row["device_uuid"]): row for row in reading.run("devices")}
     models = {(row["cluster"], row["node"]): row["model"] for row in reading.run("nodes")}
-    weights = {row["model"]: int(row["weight_ppm"]) for row in reading.run("weights")}
     lines: dict[tuple[str, str, str], Line] = {}
 
     def line_of(row: Record) -> Line:
@@ -220,19 +266,23 @@ def _lines(reading: Reading, grains: Grains, pods: Mapping[tuple[str, str], Reco
     for row in reading.run("held_time", from_us=window.start, to_us=window.end):
         line = line_of(row)
         line.held_us, line.share_unknown = int(row["held_us"]), bool(row["share_unknown"])
-    booked = reading.run("booked", from_us=grains.whole.start, to_us=grains.whole.end)
-    for edge in grains.edges:
-        cut = reading.run("edge_holdings", from_us=edge.start, to_us=edge.end)
-        booked.extend(clipping.booked_rows(cut, {key: row["memory_mib"] for key, row in devices.items()}))
-    for row in booked:
-        _book(line_of(row), row, weights)
+    memory_mib = {key: row["memory_mib"] for key, row in devices.items()}
+    for period in parameter.periods(window):
+        part = _grains(period, parameter.grain_us)
+        booked = reading.run("booked", from_us=part.whole.start, to_us=part.whole.end)
+        for edge in part.edges:
+            cut = reading.run("edge_holdings", from_us=edge.start, to_us=edge.end)
+            booked.extend(clipping.booked_rows(cut, memory_mib))
+        for row in booked:
+            line = line_of(row)
+            _book(line, row, parameter.weight_ppm(line.record["model"], period.start))
     for row in reading.run("usage", from_us=grains.whole.start, to_us=grains.whole.end):
         if row["pod_uid"] is not None:
             _use(line_of({**row, "place_id": row["device_uuid"]}), row)
     return list(lines.values())
 
 
-def _book(line: Line, row: Record, weights: Mapping[str, int]) -> None:
+def _book(line: Line, row: Record, weight_ppm: int) -> None:
     amount = int(row["amount_gpu_us"])
     if row["account"] == "reserved":
         line.reserved_us += amount
@@ -240,9 +290,9 @@ def _book(line: Line, row: Record, weights: Mapping[str, int]) -> None:
     if row["account"] == "in_suspense":
         line.in_suspense_us += amount
         return
-    weight = weights.get(line.record["model"], REFERENCE_WEIGHT_PPM)
     line.granted_us += amount
-    line.normalised_us += amount * weight // REFERENCE_WEIGHT_PPM
+    normalised = normalised_gpu_time_us(amount, weight_ppm)
+    line.normalised_us += normalised if isinstance(normalised, int) else 0
     line.down_us += int(row["down_gpu_us"])
     line.memory_mib_us += int(row["memory_mib_us"] or 0)
     line.memory_missing += int(row["memory_unknown"])
@@ -324,20 +374,19 @@ def _pods_count(lines: Iterable[Line]) -> int:
     return len({(line.record["cluster"], line.record["pod_uid"]) for line in lines if line.granted_us or line.held_us})
 
 
-def _pod_rows(lines: Sequence[Line], requests: Iterable[Record]) -> list[Sequence[Value]]:
-    asked = {(row["cluster"], row["pod_uid"]): row for row in requests}
+def _pod_rows(lines: Sequence[Line], pods: Mapping[tuple[str, str], Record]) -> list[Sequence[Value]]:
     groups: dict[tuple[str, str], list[Line]] = {}
     for line in lines:
         groups.setdefault((line.record["cluster"], line.record["pod_uid"]), []).append(line)
-    rows = [_pod_row(group, asked.get(key)) for key, group in groups.items()]
+    rows = [_pod_row(group, pods.get(key)) for key, group in groups.items()]
     return sorted(rows, key=lambda row: tuple(str(cell or "") for cell in (row[0], row[1], row[-2])))
 
 
-def _pod_row(group: Sequence[Line], request: Record | None) -> Sequence[Value]:
+def _pod_row(group: Sequence[Line], pod: Record | None) -> Sequence[Value]:
     record, amounts = group[0].record, _amounts(group)
     held = max(line.held_us for line in group)
     missing = Unknown(_("no source shows the pod's request"))
-    requested: tuple[Value, ...] = _requested(request) if request else (missing, missing, missing)
+    requested: tuple[Value, ...] = (missing, missing, missing) if pod is None else _requested(pod)
     used, observed = amounts["memory_used_mib_hours"], sum(line.observed_us for line in group)
     return (
         record.get("namespace"),
@@ -367,19 +416,23 @@ def _requested(row: Record) -> tuple[Value, Value, Value]:
     count, not_said = row["gpu_count"], Unknown(_("the request does not state it"))
     if count is None:
         return Unknown(_("the request does not state a number")), not_said, not_said
-    milli = row["gpu_milli"]
+    milli = row["requested_gpu_milli"]
     gpus: Value = count if milli is None else Fraction(milli * count, 1000)
-    memory, cores = row["memory_mib"], row["cores_percent"]
+    memory, cores = row["requested_memory_mib"], row["requested_cores_percent"]
     return gpus, not_said if memory is None else memory * count, not_said if cores is None else cores * count
 
 
-def _unserved(requests: Iterable[Record], lines: Iterable[Line], window: Window) -> list[Record]:
-    """Requests that existed in the window and were not scheduled by its end; one that holds something was."""
+def _unserved(pods: Iterable[Record], lines: Iterable[Line], window: Window) -> list[Record]:
+    """Pods that ask for a GPU, existed in the window and were not scheduled by its end; one that holds something was.
+
+    A pod that only a grant knows asked for nothing that we saw, so it is none of them.
+    """
     served = {(line.record["cluster"], line.record["pod_uid"]) for line in lines if line.granted_us or line.held_us}
     return [
         row
-        for row in requests
-        if (row["cluster"], row["pod_uid"]) not in served
+        for row in pods
+        if (row["gpu_count"] or 0) > 0
+        and (row["cluster"], row["pod_uid"]) not in served
         and (row["scheduled_us"] is None or row["scheduled_us"] >= window.end)
         and (row["created_us"] is None or row["created_us"] <= window.end)
         and (row["last_seen_us"] is None or row["last_seen_us"] >= window.start)

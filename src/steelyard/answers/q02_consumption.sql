@@ -1,7 +1,7 @@
 -- Q2: how much. Whole grains come from the supply ledger; the two cut grains of a window come from the holdings themselves.
 
 -- name: grain
-SELECT grain_us FROM dim.parameter;
+SELECT grain_us, weight_default_ppm FROM dim.parameter;
 
 -- name: booked
 SELECT
@@ -54,8 +54,11 @@ GROUP BY cluster, pod_uid, place_id, device_uuid;
 
 -- name: pods
 SELECT
-    cluster, pod_uid, namespace, pod, node, phase, tenant, workload_kind, workload_name, queue, qos, scheduler
-FROM dim.pod;
+    cluster, pod_uid, namespace, pod, node, phase, tenant, workload_kind, workload_name, queue, qos, scheduler,
+    gpu_count, requested_gpu_milli, requested_memory_mib, requested_cores_percent,
+    epoch_us(created_at) AS created_us, epoch_us(scheduled_at) AS scheduled_us, epoch_us(last_seen_at) AS last_seen_us
+FROM dim.pod
+ORDER BY created_at, namespace, pod, pod_uid;
 
 -- name: devices
 SELECT cluster, device_uuid, node, vendor, model, memory_mib
@@ -66,16 +69,12 @@ QUALIFY row_number() OVER (PARTITION BY cluster, device_uuid ORDER BY valid_from
 SELECT cluster, node, gpu_product AS model FROM dim.node;
 
 -- name: weights
-SELECT model, weight_ppm FROM dim.model_weight;
-
--- name: requests
 SELECT
-    cluster, pod_uid, namespace, pod, gpu_count, gpu_milli, memory_mib, cores_percent,
-    epoch_us(created_at) AS created_us, epoch_us(scheduled_at) AS scheduled_us, epoch_us(last_seen_at) AS last_seen_us,
-    rejected
-FROM dim.request
-WHERE gpu_count IS NULL OR gpu_count > 0
-ORDER BY created_at, namespace, pod, pod_uid;
+    model, weight_ppm,
+    coalesce(epoch_us(valid_from_at), $from_us) AS from_us,
+    coalesce(epoch_us(valid_to_at), $to_us) AS to_us
+FROM dim.model_weight
+ORDER BY position;
 
 -- name: usage
 SELECT
