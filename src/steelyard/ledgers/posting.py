@@ -100,6 +100,8 @@ def _post(store: Store, ledger: Ledger, run_id: int) -> Change:
     names = _names(ledger)
     entry = f"ledger.{ledger.name}_entry"
     casts = ", ".join(f"CAST({column.name} AS {column.sql_type}) AS {column.name}" for column in ledger.columns)
+    for stem in ledger.stages:
+        store.execute(f"CREATE OR REPLACE TABLE dim.{stem} AS {model_text(f'{stem}.sql')}")
     model = f"SELECT {casts} FROM ({model_text(ledger.sql_file)}) AS model"
     last = int(store.rows(f"SELECT coalesce(max(entry_id), 0) FROM {entry}")[0][0])
     if last == 0:

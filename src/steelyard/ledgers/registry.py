@@ -24,6 +24,7 @@ class LedgerColumn:
 class Ledger:
     """One ledger. ``sql_file`` stands beside this module and is one SELECT with these columns, no two rows alike.
 
+    ``stages``: models that stand as tables ``dim.<stem>``, rebuilt in this order right before the ledger's own SELECT, which reads them.
     ``findings_file``: a SELECT with the columns of ``ledger.finding`` over facts, dimensions and ledgers up to this one, or None.
     """
 
@@ -31,6 +32,7 @@ class Ledger:
     columns: tuple[LedgerColumn, ...]
     sql_file: str
     findings_file: str | None = None
+    stages: tuple[str, ...] = ()
 
 
 def model_text(file: str) -> str:
@@ -85,4 +87,28 @@ HOLDING: Final = Ledger(
     findings_file="holding_findings.sql",
 )
 
-LEDGERS: Final[tuple[Ledger, ...]] = (HOLDING,)
+SUPPLY: Final = Ledger(
+    name="supply",
+    columns=ledger_columns(
+        """
+        cluster
+        place_kind
+        place_id
+        node
+        device_uuid
+        grain_at TIMESTAMP
+        account
+        service
+        pod_uid
+        unit_id
+        amount_gpu_us BIGINT
+        memory_mib_us BIGINT
+        cores_percent_us BIGINT
+        """
+    ),
+    sql_file="supply.sql",
+    findings_file="supply_findings.sql",
+    stages=("supply_site", "supply_stretch", "supply_piece"),
+)
+
+LEDGERS: Final[tuple[Ledger, ...]] = (HOLDING, SUPPLY)

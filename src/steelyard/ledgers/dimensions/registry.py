@@ -22,6 +22,8 @@ STEMS: Final = (
     "slot",
     "device",
     "unit",
+    "node_capacity",
+    "measured_hour",
     "pod_life",
     "mig_profile",
     "grant",

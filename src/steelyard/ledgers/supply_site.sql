@@ -1,0 +1,108 @@
+-- Places that have supply or take holdings, and the stretch of time of each. A place at one node is a site: a card that moved has one site
+-- per node, which follow each other. basis: `card` a known card; `count` a node of known capacity whose cards have no known UUID;
+-- `transfer` takes only a transfer (its cards are booked one by one); `unknown` no capacity basis: supply is booked as held.
+-- Times are microseconds since 1970; the ends of time stand as -2^62 and 2^62.
+WITH
+holding AS (
+    SELECT cluster, place_kind, place_id, node, epoch_us(started_at) AS lo, epoch_us(coalesce(ended_at, known_to_at)) AS hi
+    FROM ledger.holding
+    WHERE coalesce(ended_at, known_to_at) > started_at
+),
+
+known_device AS (
+    SELECT cluster, device_uuid, max(memory_mib) AS memory_mib, min(lo) AS lo, max(hi) AS hi
+    FROM (
+        SELECT cluster, device_uuid, memory_mib, epoch_us(first_seen_at) AS lo, epoch_us(last_seen_at) AS hi
+        FROM dim.device
+        UNION ALL
+        SELECT cluster, device_uuid, NULL, epoch_us(min(first_at)), epoch_us(max(last_at))
+        FROM dim.measured_hour
+        GROUP BY cluster, device_uuid
+        UNION ALL
+        SELECT cluster, object_uid, NULL, epoch_us(min(occurred_at)), epoch_us(max(occurred_at))
+        FROM fact.sighting
+        WHERE object_kind = 'device'
+        GROUP BY cluster, object_uid
+    ) AS seen
+    GROUP BY cluster, device_uuid
+),
+
+device_node AS (
+    SELECT
+        cluster, device_uuid, node,
+        CASE WHEN row_number() OVER earlier = 1 THEN -4611686018427387904 ELSE epoch_us(valid_from_at) END AS lo,
+        coalesce(lead(epoch_us(valid_from_at)) OVER earlier, 4611686018427387904) AS hi
+    FROM dim.device
+    WINDOW earlier AS (PARTITION BY cluster, device_uuid ORDER BY valid_from_at, node)
+),
+
+node_card AS (
+    SELECT
+        cluster, node,
+        CASE WHEN min(memory_mib) = max(memory_mib) AND count(memory_mib) = count(*) THEN max(memory_mib) END AS memory_mib
+    FROM dim.device
+    GROUP BY cluster, node
+),
+
+cluster_card AS (
+    SELECT
+        cluster,
+        CASE WHEN min(memory_mib) = max(memory_mib) AND count(memory_mib) = count(*) THEN max(memory_mib) END AS memory_mib
+    FROM dim.device
+    GROUP BY cluster
+),
+
+counted AS (
+    SELECT cluster, node, max(memory_mib) AS memory_mib FROM dim.node_capacity GROUP BY cluster, node
+),
+
+extent AS (
+    SELECT cluster, place_kind, place_id, min(lo) AS lo, max(hi) AS hi, min(node) AS node
+    FROM (
+        SELECT cluster, 'device' AS place_kind, device_uuid AS place_id, lo, hi, NULL AS node FROM known_device
+        UNION ALL
+        SELECT cluster, place_kind, place_id, lo, hi, node FROM holding
+        UNION ALL
+        SELECT cluster, 'node', node, seen_from_us, seen_to_us, node FROM dim.node_capacity
+    ) AS stay
+    GROUP BY cluster, place_kind, place_id
+),
+
+place AS (
+    SELECT
+        row_number() OVER (ORDER BY extent.cluster, extent.place_kind, extent.place_id) AS place_no,
+        extent.cluster, extent.place_kind, extent.place_id, extent.lo, extent.hi, extent.node,
+        CASE extent.place_kind
+            WHEN 'device' THEN known_device.memory_mib
+            WHEN 'node' THEN coalesce(node_card.memory_mib, counted.memory_mib)
+            ELSE cluster_card.memory_mib
+        END AS memory_mib,
+        CASE
+            WHEN extent.place_kind = 'device' THEN CASE WHEN known_device.device_uuid IS NULL THEN 'unknown' ELSE 'card' END
+            WHEN extent.place_kind <> 'node' OR node_card.node IS NOT NULL THEN 'transfer'
+            WHEN counted.node IS NOT NULL THEN 'count'
+            ELSE 'unknown'
+        END AS basis
+    FROM extent
+    LEFT JOIN known_device
+        ON extent.place_kind = 'device' AND known_device.cluster = extent.cluster AND known_device.device_uuid = extent.place_id
+    LEFT JOIN node_card
+        ON extent.place_kind = 'node' AND node_card.cluster = extent.cluster AND node_card.node = extent.place_id
+    LEFT JOIN counted
+        ON extent.place_kind = 'node' AND counted.cluster = extent.cluster AND counted.node = extent.place_id
+    LEFT JOIN cluster_card
+        ON extent.place_kind = 'cluster' AND cluster_card.cluster = extent.cluster
+)
+
+-- A place at one node: a card that moved has one site per node, which follow each other in time.
+SELECT
+    row_number() OVER (ORDER BY place.place_no, device_node.lo) AS site_no,
+    place.place_no, place.cluster, place.place_kind, place.place_id,
+    CASE WHEN device_node.device_uuid IS NULL THEN place.node ELSE device_node.node END AS node,
+    place.basis, place.memory_mib,
+    greatest(place.lo, coalesce(device_node.lo, place.lo)) AS from_us,
+    least(place.hi, coalesce(device_node.hi, place.hi)) AS to_us
+FROM place
+LEFT JOIN device_node
+    ON place.place_kind = 'device' AND device_node.cluster = place.cluster AND device_node.device_uuid = place.place_id
+    AND device_node.lo < place.hi AND device_node.hi > place.lo AND device_node.lo < device_node.hi
