@@ -67,6 +67,7 @@ class FileImporter:
     ) -> None:
         self._directory = directory
         self._settings = settings
+        self._read_settings = settings.to_read_settings()
         self._post = post
         self._clock = clock or WallClock()
 
@@ -108,7 +109,7 @@ class FileImporter:
         return files
 
     def _context(self, request: ImportRequest, file: InputFile) -> ReadContext:
-        settings = self._settings.to_read_settings()
+        settings = self._read_settings
         if request.epoch is not None:
             settings = replace(settings, trace_epoch=request.epoch)
         cluster = request.cluster if request.cluster != "default" else self._settings.cluster
@@ -154,19 +155,20 @@ class FileImporter:
 
     def _read_across(self, parsed: list[ParsedFile], batch: Batch, request: ImportRequest) -> None:
         """Allocations, with the registers of all files, each in its own file; then what only all files together tell, which belongs to
-        the last Kubernetes file and its transaction."""
+        the last file that has a part in it, and to its transaction."""
+        objects = batch.objects
+        claims = next((each for each in reversed(parsed) if each.later.has_claims), None)
+        contradictions = next((each for each in reversed(parsed) if each.later.has_registers_or_allocations), None)
         for each in parsed:
-            if each.allocated:
-                ctx = self._context(request, each.file)
-                _add_guarded(
-                    each, batch.objects.read_allocations(each.allocated, ctx, batch.the_directory().devices), ctx
-                )
-                each.allocated = []
-        last = next((each for each in reversed(parsed) if each.kind == "kubernetes"), None)
-        if last is None:
-            return
-        ctx = self._context(request, last.file)
-        _add_guarded(last, batch.objects.read_across(ctx), ctx)
+            ctx = self._context(request, each.file)
+            if each.later.pods:
+                cards = batch.the_directory().devices
+                _add_guarded(each, objects.read_allocations(each.later.pods, ctx, cards), ctx)
+                each.later.pods = []
+        for last, read in ((claims, objects.read_claims), (contradictions, objects.read_contradictions)):
+            if last is not None:
+                ctx = self._context(request, last.file)
+                _add_guarded(last, read(ctx), ctx)
 
     def _store(self, store: Store, parsed: ParsedFile, as_of: AsOf, ctx: ReadContext) -> FileReport:
         counted = parsed.facts_count

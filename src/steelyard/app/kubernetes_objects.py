@@ -57,6 +57,20 @@ def all_readers() -> Readers:
 
 
 @dataclass(slots=True)
+class Later:
+    """What of a file has to wait for the other files: its pods with allocations; whether it has claims or slices; whether it has nodes."""
+
+    pods: list[PodView] = field(default_factory=list)
+    has_claims: bool = False
+    has_nodes: bool = False
+
+    @property
+    def has_registers_or_allocations(self) -> bool:
+        """Whether the file has a part in contradictions between files."""
+        return self.has_nodes or bool(self.pods)
+
+
+@dataclass(slots=True)
 class _Tally:
     """What one file's objects came to: names per listed kind, whether each kind's listing is complete, what was passed over or refused."""
 
@@ -121,12 +135,13 @@ class KubernetesObjects:
     events: list[Mapping[str, Any]] = field(default_factory=list)
 
     def read(
-        self, documents: Iterable[tuple[int, Any]], ctx: ReadContext, allocated: list[PodView], *, listing: bool
+        self, documents: Iterable[tuple[int, Any]], ctx: ReadContext, later: Later, *, listing: bool
     ) -> Iterator[Fact]:
         """The facts of one file. ``documents``: (line, document or SourceMalformed). ``listing``: a List in it is complete, because the
-        file is one document; lines of single objects never are. Pods that carry allocations are put into ``allocated`` for later."""
+        file is one document; lines of single objects never are. What has to wait for other files is left in ``later``."""
         readers = self.readers()
         tally = _Tally()
+        before = len(self.claims) + len(self.slices), len(self.nodes)
         for line, document in documents:
             for item, kind, whole in _items(document, listing, tally):
                 if isinstance(item, SourceMalformed):
@@ -139,7 +154,7 @@ class KubernetesObjects:
                         for read_pod in readers.pods:
                             yield from read_pod(view, ctx)
                         if _is_allocated(view.annotations):
-                            allocated.append(view)
+                            later.pods.append(view)
                     else:
                         yield from self._object(kind, item, ctx, readers, tally)
                 except SourceMalformed as error:
@@ -147,6 +162,8 @@ class KubernetesObjects:
                 except READER_FAULTS as error:
                     yield from tally.fail(ctx, error, _subject_of(kind, item))
                 tally.member(kind, whole)
+        later.has_claims = len(self.claims) + len(self.slices) > before[0]
+        later.has_nodes = len(self.nodes) > before[1]
         yield from self._listings(tally, ctx)
         yield from tally.remarks(ctx)
 
@@ -202,15 +219,17 @@ class KubernetesObjects:
         self.pods.extend(views)
         yield from tally.remarks(ctx)
 
-    def read_across(self, ctx: ReadContext) -> Iterator[Fact]:
-        """The facts that only all files of the import tell together."""
-        from steelyard.sources.hami.checks import check_inconsistencies
+    def read_claims(self, ctx: ReadContext) -> Iterator[Fact]:
+        """The facts of all resource claims on all resource slices."""
         from steelyard.sources.kube_api.dra import read_dra
 
-        if self.claims or self.slices:
-            yield from read_dra(self.claims, self.slices, ctx)
-        if self.pods or self.nodes:
-            yield from check_inconsistencies(self.nodes, self.pods, self.events, ctx)
+        yield from read_dra(self.claims, self.slices, ctx)
+
+    def read_contradictions(self, ctx: ReadContext) -> Iterator[Fact]:
+        """What the nodes, allocated pods and events of all files say against each other."""
+        from steelyard.sources.hami.checks import check_inconsistencies
+
+        yield from check_inconsistencies(self.nodes, self.pods, self.events, ctx)
 
 
 def _items(document: Any, listing: bool, tally: _Tally) -> Iterator[tuple[Any, str, bool]]:

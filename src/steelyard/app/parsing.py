@@ -25,7 +25,7 @@ from steelyard.app.detect import (
     smi_form,
 )
 from steelyard.app.json_documents import documents_of_lines, is_lines, parse
-from steelyard.app.kubernetes_objects import KubernetesObjects
+from steelyard.app.kubernetes_objects import KubernetesObjects, Later
 from steelyard.app.reading import Content, FileRefused, InputFile, is_binary, to_text, to_utf8
 from steelyard.app.refusals import SHOWN_MAX, SOURCE, malformed, more
 from steelyard.facts.base import Fact
@@ -37,7 +37,6 @@ from steelyard.primitives.errors import InvariantError, SourceMalformed
 from steelyard.primitives.instant import DAY_US, Instant
 from steelyard.sources.shared.context import ReadContext
 from steelyard.sources.shared.device_directory import DeviceDirectory
-from steelyard.sources.shared.pods import PodView
 from steelyard.store.columns import Stamps, by_class, fitting, stamps_of
 
 DEADLINES: Final = frozenset({"valid_from_at", "valid_to_at", "warranty_to_at", "purchased_at", "deletion_at"})
@@ -67,7 +66,7 @@ class ParsedFile:
     findings: Counter[str] = field(default_factory=Counter)
     first_finding: str | None = None
     latest: Instant | None = None
-    allocated: list[PodView] = field(default_factory=list)
+    later: Later = field(default_factory=Later)
 
     @property
     def usable_count(self) -> int:
@@ -220,7 +219,7 @@ def _read_json(data: bytes, kind: Kind, into: ParsedFile, ctx: ReadContext, batc
     into.kind = found.name
     _refuse_without_reader(found)
     facts = (
-        batch.note(batch.objects.read(documents, ctx, into.allocated, listing=not lines))
+        batch.note(batch.objects.read(documents, ctx, into.later, listing=not lines))
         if found.name == "kubernetes"
         else _pod_resources(documents, ctx, batch)
     )
