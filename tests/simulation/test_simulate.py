@@ -49,6 +49,10 @@ def snapshots(folder: Path) -> list[tuple[int, list[dict[str, Any]]]]:
     return [(file.as_of_at or 0, json.loads(content(folder, file.path))["items"]) for file in files]
 
 
+def tenants_pods(items: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [item for item in items if item["kind"] == "Pod" and item["metadata"]["namespace"] != "kube-system"]
+
+
 def test_the_same_seed_gives_the_same_bytes_and_another_seed_does_not(tmp_path: Path):
     small = {"gpus": 12, "days": 1, "snapshot_interval_seconds": 21_600, "pod_resources_interval_seconds": 21_600}
     for name, seed in (("a", 3), ("b", 3), ("c", 4)):
@@ -132,7 +136,7 @@ def test_a_snapshot_lists_exactly_the_objects_that_were_there(emitted: tuple[Pat
     folder, truth = emitted
     assert [at for at, _ in snapshots(folder)] == truth.snapshots
     for at, items in snapshots(folder):
-        listed = {item["metadata"]["uid"] for item in items if item["kind"] == "Pod"}
+        listed = {item["metadata"]["uid"] for item in tenants_pods(items)}
         there = {pod.uid for pod in truth.pods if pod.created_at <= at and (pod.removed_at or at + 1) > at}
         assert listed == there
         nodes = {item["metadata"]["name"] for item in items if item["kind"] == "Node"}
@@ -144,9 +148,7 @@ def test_the_stamps_of_a_listed_pod_are_those_of_the_truth(emitted: tuple[Path, 
     by_uid = {pod.uid: pod for pod in truth.pods}
     phases: Counter[str] = Counter()
     for at, items in snapshots(folder):
-        for item in items:
-            if item["kind"] != "Pod":
-                continue
+        for item in tenants_pods(items):
             pod, status = by_uid[item["metadata"]["uid"]], item["status"]
             phases[status["phase"]] += 1
             scheduled = [c["lastTransitionTime"] for c in status["conditions"] if c["status"] == "True"]
@@ -165,9 +167,9 @@ def test_hami_annotations_hold_the_grants_in_the_slots_of_their_version(emitted:
     by_uid = {pod.uid: pod for pod in truth.pods}
     seen: defaultdict[str | None, set[int]] = defaultdict(set)
     for _, items in snapshots(folder):
-        for item in items:
+        for item in tenants_pods(items):
             text = item["metadata"].get("annotations", {}).get("hami.io/vgpu-devices-allocated")
-            if item["kind"] != "Pod" or text is None:
+            if text is None:
                 continue
             pod = by_uid[item["metadata"]["uid"]]
             slots = text.split(";")[:-1]

@@ -83,17 +83,17 @@ class SimulatedDemo:
 
 
 def _requests(folder: Path, spec: SimulationSpec) -> Iterator[ImportRequest]:
-    """One import per instant of the cluster's listings, then one per node for what the node itself said."""
+    """One import per instant of the cluster's listings, then the nodes' own words: dated by their stamps, or by the manifest."""
     groups: dict[tuple[int | None, str | None], list[EmittedFile]] = {}
     for file in read_manifest(folder):
-        key = (file.as_of_at, None) if file.system in _TAKEN_AS_ONE else (None, file.node)
+        key = (file.as_of_at, None if file.system in _TAKEN_AS_ONE else file.node)
         groups.setdefault(key, []).append(file)
     for (as_of, node), files in groups.items():
         yield ImportRequest(
             paths=[folder / file.path for file in files],
             as_of=as_of,
             node=node,
-            expected_interval_us=None if as_of is None else spec.snapshot_interval_seconds * SECOND_US,
+            expected_interval_us=spec.snapshot_interval_seconds * SECOND_US if node is None else None,
         )
 
 

@@ -127,7 +127,7 @@ def _successors(truth: GroundTruth) -> dict[str, Instant]:
 
 def held_gpu_us(truth: GroundTruth) -> dict[tuple[str, str], int]:
     """(place, occupancy) -> GPU-microseconds until the last listing. The place is the card, or ``node/<name>`` where it is not known.
-    Where the shares of a card exceed it, each counts in proportion, floored."""
+    Where the shares of a card exceed it, each counts in proportion, floored to parts per million."""
     rows: dict[str, list[ExpectedHolding]] = defaultdict(list)
     for row in expected_holdings(truth):
         rows[row.device_uuid or f"node/{row.node}"].append(row)

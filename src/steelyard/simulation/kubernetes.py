@@ -31,25 +31,25 @@ class ClusterView:
         self._truth = truth
         self._nodes = {node.name: node for node in truth.nodes}
         self._lost = {event.device_uuid: event.at for event in truth.happenings if event.kind == "gpu_lost"}
-        self._texts: dict[tuple[str, str], str] = {}
+        self._texts: dict[str, tuple[str, str]] = {}
 
     def snapshot(self, at: Instant) -> bytes:
         """One List of all pods, nodes and recent events."""
         texts = [self._pod_text(pod, at) for pod in self._truth.pods if is_listed(pod, at)]
-        texts += [
-            _text(self._node(node, at)) for node in self._truth.nodes if node.gone_at is None or at < node.gone_at
-        ]
+        alive = [node for node in self._truth.nodes if node.gone_at is None or at < node.gone_at]
+        texts += [_text(_plugin_pod(node)) for node in alive]
+        texts += [_text(self._node(node, at)) for node in alive]
         texts += [_text(event) for event in self._events(at)]
         return (
             '{"apiVersion":"v1","kind":"List","metadata":{"resourceVersion":""},"items":[' + ",".join(texts) + "]}"
         ).encode()
 
     def _pod_text(self, pod: Pod, at: Instant) -> str:
-        key = (pod.uid, _state_key(pod, at))
-        if key not in self._texts:
-            self._texts = {old: text for old, text in self._texts.items() if old[0] != pod.uid}
-            self._texts[key] = _text(self._pod(pod, at))
-        return self._texts[key]
+        state = _state_key(pod, at)
+        kept = self._texts.get(pod.uid)
+        if kept is None or kept[0] != state:
+            kept = self._texts[pod.uid] = (state, _text(self._pod(pod, at)))
+        return kept[1]
 
     def _pod(self, pod: Pod, at: Instant) -> dict[str, Any]:
         node = self._nodes.get(pod.node or "")
@@ -160,6 +160,38 @@ class ClusterView:
             f"0/{count} nodes are available: {count} Insufficient {resource}. "
             f"preemption: 0/{count} nodes are available: {count} No preemption victims found for incoming pod."
         )
+
+
+def _plugin_pod(node: Node) -> dict[str, Any]:
+    """A pod of the platform, as every cluster has them: it asks for no card, and so nobody's share is in it."""
+    started = format_instant(node.created_at + 60 * SECOND_US)
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": f"device-plugin-{node.name}",
+            "namespace": "kube-system",
+            "uid": str(uuid.uuid5(_NAMESPACE, f"{node.uid}/device-plugin")),
+            "creationTimestamp": format_instant(node.created_at),
+            "labels": {"app": "device-plugin"},
+            "ownerReferences": [
+                {
+                    "apiVersion": "apps/v1",
+                    "kind": "DaemonSet",
+                    "name": "device-plugin",
+                    "uid": str(uuid.uuid5(_NAMESPACE, "device-plugin")),
+                    "controller": True,
+                }
+            ],
+        },
+        "spec": {"nodeName": node.name, "containers": [{"name": "plugin", "image": "registry.example/plugin:1"}]},
+        "status": {
+            "phase": "Running",
+            "startTime": started,
+            "conditions": [{"type": "PodScheduled", "status": "True", "lastTransitionTime": started}],
+            "containerStatuses": [{"name": "plugin", "state": {"running": {"startedAt": started}}, "restartCount": 0}],
+        },
+    }
 
 
 def is_listed(pod: Pod, at: Instant) -> bool:
