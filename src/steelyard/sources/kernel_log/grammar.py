@@ -15,27 +15,29 @@ from typing import Final
 from steelyard.sources.shared.pci import pci_or_none
 
 MESSAGE_CHARACTERS_MAX: Final = 2_000
-_START: Final = re.compile(r"NVRM: |nvidia-nvswitch\d{1,3}: ")
-_XID: Final = re.compile(r"NVRM: Xid \(([0-9A-Za-z:.]{4,24})\): (\d{1,6})(?![\d.])(.*)", re.DOTALL)
+_START: Final = re.compile(r"NVRM: |nvidia-nvswitch[0-9]{1,3}: ")
+_XID: Final = re.compile(r"NVRM: Xid \(([0-9A-Za-z:.]{4,24})\): ([0-9]{1,6})(?![0-9.])(.*)", re.DOTALL)
 _XID_LIKE: Final = re.compile(r"NVRM: Xid\b")
-_SXID: Final = re.compile(r"nvidia-(nvswitch\d{1,3}): SXid \(([0-9A-Za-z:.]{4,24})\): (\d{1,6}), ?(.*)", re.DOTALL)
-_SXID_LIKE: Final = re.compile(r"nvidia-nvswitch\d{1,3}: SXid\b")
+_SXID: Final = re.compile(
+    r"nvidia-(nvswitch[0-9]{1,3}): SXid \(([0-9A-Za-z:.]{4,24})\): ([0-9]{1,6}), ?(.*)", re.DOTALL
+)
+_SXID_LIKE: Final = re.compile(r"nvidia-nvswitch[0-9]{1,3}: SXid\b")
 _MAP: Final = re.compile(r"NVRM: GPU at ([0-9A-Za-z:.]{4,24}): (GPU-[0-9A-Fa-f-]{36})")
 _OFF_BUS: Final = re.compile(r"NVRM: GPU ([0-9A-Fa-f:.]{4,24}): GPU has fallen off the bus")
 _OFF_BUS_BEGIN: Final = re.compile(r"NVRM: The NVIDIA GPU ([0-9A-Fa-f:.]{4,24})")
 _OFF_BUS_END: Final = "fallen off the bus"
-_PID: Final = re.compile(r",\s{0,2}pid='?(<unknown>|\d{1,10})'?")
+_PID: Final = re.compile(r",\s{0,2}pid='?(<unknown>|[0-9]{1,10})'?")
 _NAME: Final = re.compile(r",\s{0,2}name='?([^,]{1,200})")
 _CHANNEL: Final = re.compile(r",\s{0,2}Ch(?:annel)? ([0-9A-Fa-f]{1,16})\b")
 _LINK5: Final = re.compile(
-    r"([A-Z][A-Z0-9_/]{1,40})\s{1,4}(Fatal|Nonfatal|Non-fatal)\s{1,4}(XC\d)\s{1,4}i(\d{1,4})\s{1,4}Link\s{1,4}(-?\d{1,4})"
+    r"([A-Z][A-Z0-9_/]{1,40})\s{1,4}(Fatal|Nonfatal|Non-fatal)\s{1,4}(XC[0-9])\s{1,4}i([0-9]{1,4})\s{1,4}Link\s{1,4}(-?[0-9]{1,4})"
     r"\s{1,4}\(((?:0x[0-9A-Fa-f]{1,16}\s?){1,16})\)"
 )
 _RECOVERY: Final = re.compile(
     r"recovery action changed from (0x[0-9A-Fa-f]{1,8}) \(([^)]{1,60})\) to (0x[0-9A-Fa-f]{1,8}) \(([^)]{1,60})\)"
 )
-_SEVERITY: Final = re.compile(r"(Fatal|Non-fatal|Nonfatal|Severity \d{1,3})\b")
-_SWITCH_LINK: Final = re.compile(r"\bLink (-?\d{1,4})\b")
+_SEVERITY: Final = re.compile(r"(Fatal|Non-fatal|Nonfatal|Severity [0-9]{1,3})\b")
+_SWITCH_LINK: Final = re.compile(r"\bLink (-?[0-9]{1,4})\b")
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,10 +39,12 @@ SAME_FALL_LINES: Final = 50
 OFF_BUS_LINES: Final = 4
 WAITING_MAX: Final = 10_000
 KEYS_MAX: Final = 200_000
-_BOOT: Final = re.compile(r"(?:kernel:|\]|^)\s{0,4}(?:\[\s{0,8}0\.0{1,9}\]\s)?Linux version \d")
+_BOOT: Final = re.compile(r"(?:kernel:|\]|^)\s{0,4}(?:\[\s{0,8}0\.0{1,9}\]\s)?Linux version [0-9]")
+_CLOCK: Final = "[0-9]{2}:[0-9]{2}:[0-9]{2}"
 _LOG: Final = re.compile(
-    r"NVRM: |nvidia-nvswitch\d{1,3}: |^\s{0,4}\[\s{0,8}\d{1,9}\.\d{6}\] |^\[[A-Z][a-z]{2} [A-Z][a-z]{2} {1,2}\d{1,2} \d{2}:\d{2}:\d{2} \d{4}\] |"
-    r"^(?:[A-Z][a-z]{2} {1,2}\d{1,2} \d{2}:\d{2}:\d{2}|\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}\S{0,20}) \S{1,253} kernel: ",
+    r"NVRM: |nvidia-nvswitch[0-9]{1,3}: |^\s{0,4}\[\s{0,8}[0-9]{1,9}\.[0-9]{6}\] |"
+    rf"^\[[A-Z][a-z]{{2}} [A-Z][a-z]{{2}} {{1,2}}[0-9]{{1,2}} {_CLOCK} [0-9]{{4}}\] |"
+    rf"^(?:[A-Z][a-z]{{2}} {{1,2}}[0-9]{{1,2}} {_CLOCK}|[0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}}T{_CLOCK}\S{{0,20}}) \S{{1,253}} kernel: ",
     re.MULTILINE,
 )
 

@@ -21,15 +21,17 @@ from steelyard.primitives.instant import AT_OBSERVATION, DAY_US, Instant, from_d
 PREFIX_CHARACTERS_MAX: Final = 400
 _MONTHS: Final = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _BRACKET: Final = re.compile(r"\[([^\[\]]{1,40})\]")
-_BOOT: Final = re.compile(r"\s*(\d{1,12})\.(\d{1,9})\Z")
-_CTIME: Final = re.compile(r"[A-Z][a-z]{2}\s{1,2}([A-Z][a-z]{2})\s{1,2}(\d{1,2})\s(\d{2}):(\d{2}):(\d{2})\s(\d{4})\Z")
+_BOOT: Final = re.compile(r"\s*([0-9]{1,12})\.([0-9]{1,9})\Z")
+_CTIME: Final = re.compile(
+    r"[A-Z][a-z]{2}\s{1,2}([A-Z][a-z]{2})\s{1,2}([0-9]{1,2})\s([0-9]{2}):([0-9]{2}):([0-9]{2})\s([0-9]{4})\Z"
+)
 _ISO: Final = re.compile(
-    r"(\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}:\d{2}(?:[.,]\d{1,9})?)(Z|[+-]\d{2}:?\d{2})?(?:\s{1,4}(\S{1,253})\s{1,4}kernel)?"
+    r"([0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}:[0-9]{2}(?:[.,][0-9]{1,9})?)(Z|[+-][0-9]{2}:?[0-9]{2})?(?:\s{1,4}(\S{1,253})\s{1,4}kernel)?"
 )
 _SYSLOG: Final = re.compile(
-    r"(?:^|[\s>])([A-Z][a-z]{2})\s{1,2}(\d{1,2})\s(\d{2}):(\d{2}):(\d{2})(?:\s{1,4}(\S{1,253})\s{1,4}kernel)?"
+    r"(?:^|[\s>])([A-Z][a-z]{2})\s{1,2}([0-9]{1,2})\s([0-9]{2}):([0-9]{2}):([0-9]{2})(?:\s{1,4}(\S{1,253})\s{1,4}kernel)?"
 )
-_KMSG: Final = re.compile(r"\d{1,4},\d{1,20},(\d{1,18}),[^;]{0,40};")
+_KMSG: Final = re.compile(r"[0-9]{1,4},[0-9]{1,20},([0-9]{1,18}),[^;]{0,40};")
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from steelyard.sources.nvidia_smi.reading import CardReading, Page, ProcessReadi
 COLUMNS_MAX: Final = 1_000
 ACCOUNTED_SHOWN: Final = 50
 _UNIT: Final = re.compile(r"([^\[\]]{1,80}?)\s*(?:\[([^\[\]]{1,20})\])?\Z")
-_BARE_NUMBER: Final = re.compile(r"[+-]?\d{1,20}(?:\.\d{1,9})?\Z")
+_BARE_NUMBER: Final = re.compile(r"[+-]?[0-9]{1,20}(?:\.[0-9]{1,9})?\Z")
 
 _CARD_COLUMNS: Final = {
     "timestamp": "timestamp",

@@ -15,8 +15,8 @@ from steelyard.sources.nvidia_smi.card_facts import card_facts
 from steelyard.sources.nvidia_smi.failures import failure_facts
 from steelyard.sources.nvidia_smi.reading import CardReading, MigReading, Page
 
-LIST_GPU: Final = re.compile(r"GPU (\d{1,5}): (.{1,200}) \(UUID: ([^()]{1,80})\)\s*\Z")
-_MIG: Final = re.compile(r"\s{1,8}MIG (\S{1,40})\s{1,10}Device\s{1,4}(\d{1,5}): \(UUID: ([^()]{1,80})\)\s*\Z")
+LIST_GPU: Final = re.compile(r"GPU ([0-9]{1,5}): (.{1,200}) \(UUID: ([^()]{1,80})\)\s*\Z")
+_MIG: Final = re.compile(r"\s{1,8}MIG (\S{1,40})\s{1,10}Device\s{1,4}([0-9]{1,5}): \(UUID: ([^()]{1,80})\)\s*\Z")
 
 
 def read_list(page: Page, lines: Iterator[tuple[int, str]]) -> Iterator[Fact]:

@@ -19,7 +19,9 @@ _ESCAPE: Final = re.compile(r"\x1b\[[0-9;]{0,8}m")
 _TOPOLOGY: Final = re.compile(r"\s*GPU0\t")
 _MONITOR: Final = re.compile(r"#\s{0,8}(?:Date\s{1,12})?(?:Time\s{1,12})?gpu\s")
 _CAPTURE: Final = re.compile(r"#{40,}\s*\Z")
-_LINK: Final = re.compile(r"\s{1,12}Link \d{1,3}: |.{0,8}Nvlink|Device does not have or support Nvlink", re.IGNORECASE)
+_LINK: Final = re.compile(
+    r"\s{1,12}Link [0-9]{1,3}: |.{0,8}Nvlink|Device does not have or support Nvlink", re.IGNORECASE
+)
 
 
 def sniff(head: bytes) -> str | None:

@@ -17,10 +17,12 @@ from steelyard.primitives.instant import Instant, from_datetime
 
 _MONTHS: Final = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _CTIME: Final = re.compile(
-    r"(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)\s{1,3}([A-Za-z]{3})\s{1,3}(\d{1,2})\s{1,3}(\d{2}):(\d{2}):(\d{2})\s{1,3}(\d{4})\s*\Z"
+    r"(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)\s{1,3}([A-Za-z]{3})\s{1,3}([0-9]{1,2})\s{1,3}([0-9]{2}):([0-9]{2}):([0-9]{2})\s{1,3}([0-9]{4})\s*\Z"
 )
-_SLASHED: Final = re.compile(r"(\d{4})[/-](\d{2})[/-](\d{2})\s(\d{2}):(\d{2}):(\d{2})(?:\.(\d{1,6}))?\s*\Z")
-_COMPACT: Final = re.compile(r"(\d{4})(\d{2})(\d{2}) (\d{2}):(\d{2}):(\d{2})\Z")
+_SLASHED: Final = re.compile(
+    r"([0-9]{4})[/-]([0-9]{2})[/-]([0-9]{2})\s([0-9]{2}):([0-9]{2}):([0-9]{2})(?:\.([0-9]{1,6}))?\s*\Z"
+)
+_COMPACT: Final = re.compile(r"([0-9]{4})([0-9]{2})([0-9]{2}) ([0-9]{2}):([0-9]{2}):([0-9]{2})\Z")
 
 
 def local_instant(text: str, timezone: str) -> Instant:

@@ -20,11 +20,11 @@ LINE_CHARACTERS_MAX: Final = 4_096
 CARDS_MAX: Final = 4_096
 ROWS_MAX: Final = 1_000_000
 FIRST_ROW: Final = re.compile(
-    r"\|\s{1,6}(\d{1,4})\s{1,4}(\S.{0,120})\|\s{0,8}([0-9A-Fa-f]{1,8}:[0-9A-Fa-f]{1,2}:[0-9A-Fa-f]{1,2}\.[0-9A-Fa-f])\s"
+    r"\|\s{1,6}([0-9]{1,4})\s{1,4}(\S.{0,120})\|\s{0,8}([0-9A-Fa-f]{1,8}:[0-9A-Fa-f]{1,2}:[0-9A-Fa-f]{1,2}\.[0-9A-Fa-f])\s"
 )
 _VERSIONS: Final = re.compile(r"Driver Version: (\S{1,40})")
 _STAMP: Final = re.compile(r"(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) [A-Z][a-z]{2} ")
-_POWER: Final = re.compile(r"(?:^|\s)((?:\d{1,5}W)|N/A|ERR!|\[[^\]]{1,40}\]|Unknown Error)\s{0,4}/\s{0,4}\S")
+_POWER: Final = re.compile(r"(?:^|\s)((?:[0-9]{1,5}W)|N/A|ERR!|\[[^\]]{1,40}\]|Unknown Error)\s{0,4}/\s{0,4}\S")
 _TYPES: Final = frozenset({"C", "G", "C+G", "M", "M+C", "M+G", "M+C+G"})
 _MEMORY_WORDS: Final = re.compile(r"(\S+|\[[^\]]{1,60}\]|Unknown Error|GPU is lost)\s{0,6}/\s{0,6}(\S.{0,60})\Z")
 

@@ -19,11 +19,11 @@ RATIO_SLACK: Final = 1.05
 MEMORY_LIMIT_MIB: Final = 2**26  # 64 TiB: above any board or superchip
 PID_LIMIT: Final = 2**32
 
-_NUMBER: Final = re.compile(r"([+-]?\d{1,20}(?:\.\d{1,9})?)\s*([A-Za-z%]{0,4})\Z")
+_NUMBER: Final = re.compile(r"([+-]?[0-9]{1,20}(?:\.[0-9]{1,9})?)\s*([A-Za-z%]{0,4})\Z")
 _HEX: Final = re.compile(r"0x([0-9a-fA-F]{1,16})\Z")
 _UUID: Final = re.compile(r"GPU-[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\Z", re.IGNORECASE)
 _MIG_UUID: Final = re.compile(r"MIG-[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\Z", re.IGNORECASE)
-_OLD_MIG_UUID: Final = re.compile(r"MIG-(GPU-[0-9a-f-]{36})/(\d{1,4})/(\d{1,4})\Z", re.IGNORECASE)
+_OLD_MIG_UUID: Final = re.compile(r"MIG-(GPU-[0-9a-f-]{36})/([0-9]{1,4})/([0-9]{1,4})\Z", re.IGNORECASE)
 _ZEROS: Final = re.compile(r"[0-]*\Z")
 
 MISSING: Final = frozenset(

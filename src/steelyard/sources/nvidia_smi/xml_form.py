@@ -25,7 +25,7 @@ DEPTH_MAX: Final = 64
 ELEMENTS_MAX: Final = 200_000
 TEXT_CHARACTERS_MAX: Final = 65_536
 _SKIPPED: Final = frozenset({"supported_clocks", "accounted_processes"})
-_VERSION: Final = re.compile(r"nvsmi_device_(v\d{1,3})\.dtd\Z")
+_VERSION: Final = re.compile(r"nvsmi_device_(v[0-9]{1,3})\.dtd\Z")
 _GPU: Final = re.compile(r"<gpu[\s>]")
 
 

@@ -15,10 +15,10 @@ from typing import Final
 _UUID: Final = "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
 _GPU: Final = re.compile(rf"GPU-({_UUID})\Z", re.IGNORECASE)
 _MIG: Final = re.compile(rf"MIG-({_UUID})\Z", re.IGNORECASE)
-_OLD_MIG: Final = re.compile(rf"MIG-GPU-({_UUID})/(\d{{1,4}})/(\d{{1,4}})\Z", re.IGNORECASE)
-_REPLICA: Final = re.compile(r"(.{1,200})::(\d{1,6})\Z")
-_SLOT: Final = re.compile(rf"GPU-({_UUID})-(\d{{1,6}})\Z", re.IGNORECASE)
-_INDEXED: Final = re.compile(r"nvidia(\d{1,4})(?:/gi(\d{1,4}))?(?:/vgpu(\d{1,6}))?\Z")
+_OLD_MIG: Final = re.compile(rf"MIG-GPU-({_UUID})/([0-9]{{1,4}})/([0-9]{{1,4}})\Z", re.IGNORECASE)
+_REPLICA: Final = re.compile(r"(.{1,200})::([0-9]{1,6})\Z")
+_SLOT: Final = re.compile(rf"GPU-({_UUID})-([0-9]{{1,6}})\Z", re.IGNORECASE)
+_INDEXED: Final = re.compile(r"nvidia([0-9]{1,4})(?:/gi([0-9]{1,4}))?(?:/vgpu([0-9]{1,6}))?\Z")
 
 
 @dataclass(frozen=True, slots=True)
