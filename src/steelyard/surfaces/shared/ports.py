@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -100,8 +100,9 @@ class Demo(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Ports:
-    """All doors a surface is given."""
+    """All doors a surface is given. ``kinds``: the names of the kinds of file that an import may be told."""
 
     importer: Callable[[Path], Importer]
     query: Callable[[Path], Query]
     demo: Callable[[Path], Demo]
+    kinds: Callable[[], Collection[str]] = tuple

@@ -1,0 +1,35 @@
+"""From settings to posting parameters: what the ledgers are told of the settings file."""
+
+from __future__ import annotations
+
+from steelyard.app.settings import Settings
+from steelyard.definitions.tenant import DEFAULT_RULES, TenantRule
+from steelyard.ledgers.parameters import ModelWeight, PostingParameters
+from steelyard.ledgers.posting import post_ledgers
+from steelyard.primitives.clock import Clock, WallClock
+from steelyard.primitives.instant import MINUTE_US
+from steelyard.store import Store
+
+
+def posting_parameters(settings: Settings) -> PostingParameters:
+    """The settings as the ledgers take them. A weight's model glob becomes the words that must all occur in a card's model."""
+    rules = tuple(
+        TenantRule(rule.by, rule.key, None if rule.match == "*" else rule.match, rule.tenant)
+        for rule in settings.tenant_rules
+    )
+    weights = tuple(
+        ModelWeight(model.replace("*", " ").strip(), round(weight * 1_000_000))
+        for model, weight in settings.model_weights.items()
+    )
+    return PostingParameters(
+        grain_us=settings.grain_minutes * MINUTE_US,
+        floor_by_slots=settings.floor_by_slots,
+        tenant_rules=rules or DEFAULT_RULES,
+        model_weights=weights,
+    )
+
+
+def post(store: Store, settings: Settings, clock: Clock | None = None) -> int:
+    """Post all ledgers; how many rows that appended, reversals included."""
+    result = post_ledgers(store, posting_parameters(settings), clock=clock or WallClock())
+    return sum(change.posted + change.reversed for change in result.changes.values())
