@@ -139,7 +139,7 @@ def parse(data: bytes, depth_max: int) -> tuple[Any, bool]:
 
 
 def is_lines(data: bytes, line_bytes_max: int) -> bool:
-    """Whether the bytes are JSON lines: the first line that is not blank is a whole object, and another object line follows."""
+    """Whether the bytes are JSON lines: the first line that is not blank is a whole object, and something follows it."""
     head = data[: line_bytes_max + 2].lstrip()
     first, newline, rest = head.partition(b"\n")
     if not newline or not first.startswith(b"{") or not first.rstrip().endswith(b"}"):
@@ -148,7 +148,7 @@ def is_lines(data: bytes, line_bytes_max: int) -> bool:
         orjson.loads(first)
     except orjson.JSONDecodeError:
         return False
-    return rest.lstrip().startswith(b"{")
+    return bool(rest.strip()) or len(data) > line_bytes_max + 2
 
 
 def documents_of_lines(data: bytes, line_bytes_max: int, depth_max: int) -> Iterator[tuple[int, Any]]:
