@@ -54,14 +54,7 @@ class PostingResult:
 def ensure_ledgers(store: Store, ledgers: Sequence[Ledger] = LEDGERS) -> None:
     """Create the tables and views of all ledgers and empty dimensions where they are not there yet, so that answers can read them."""
     with store.transaction():
-        store.execute(
-            "CREATE TABLE IF NOT EXISTS ledger.posting_run (run_id BIGINT, posted_at TIMESTAMP, as_of TIMESTAMP, "
-            "definitions VARCHAR, settings_hash VARCHAR)"
-        )
-        for ledger in ledgers:
-            _ensure(store, ledger)
-        columns = ", ".join(f"{column.name} {column.sql_type}" for column in columns_of(Finding))
-        store.execute(f"CREATE TABLE IF NOT EXISTS ledger.finding ({columns})")
+        _ensure_tables(store, ledgers)
         if not _exists(store, "dim", "claim"):
             build_dimensions(store, PostingParameters())
 
@@ -75,7 +68,7 @@ def post_ledgers(
     SELECT yields two equal rows.
     """
     with store.transaction():
-        ensure_ledgers(store, ledgers)
+        _ensure_tables(store, ledgers)
         build_dimensions(store, parameters)
         run_id = int(store.rows("SELECT coalesce(max(run_id), 0) + 1 FROM ledger.posting_run")[0][0])
         changes = {ledger.name: _post(store, ledger, run_id) for ledger in ledgers}
@@ -85,7 +78,18 @@ def post_ledgers(
     return PostingResult(run_id if written else None, as_of, changes, findings)
 
 
-def _ensure(store: Store, ledger: Ledger) -> None:
+def _ensure_tables(store: Store, ledgers: Sequence[Ledger]) -> None:
+    store.execute(
+        "CREATE TABLE IF NOT EXISTS ledger.posting_run (run_id BIGINT, posted_at TIMESTAMP, as_of TIMESTAMP, "
+        "definitions VARCHAR, settings_hash VARCHAR)"
+    )
+    columns = ", ".join(f"{column.name} {column.sql_type}" for column in columns_of(Finding))
+    store.execute(f"CREATE TABLE IF NOT EXISTS ledger.finding ({columns})")
+    for ledger in ledgers:
+        _ensure_ledger(store, ledger)
+
+
+def _ensure_ledger(store: Store, ledger: Ledger) -> None:
     columns = ", ".join(f"{column.name} {column.sql_type}" for column in ledger.columns)
     names = _names(ledger)
     entry = f"ledger.{ledger.name}_entry"
