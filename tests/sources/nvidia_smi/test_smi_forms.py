@@ -336,6 +336,14 @@ def test_capture_reads_each_section_and_lets_them_help_each_other() -> None:
     assert codes(facts) == ["rows_without_time_passed_over", "recognised_without_facts"]
 
 
+def test_a_rule_inside_a_section_does_not_shift_the_others() -> None:
+    rule = "#" * 80
+    text = f"{rule}\n# $ nvidia-smi\n{rule}\n# a :: list\n# $ nvidia-smi -L\n{rule}\n{LIST}{rule}\n\n{rule}\n# b :: q\n{rule}\n{QUERY}"
+    facts = read("smi_capture", text)
+    assert [d.encoding for d in of(Device, facts)] == ["smi_list", "smi_list", "smi_q"]
+    assert codes(facts) == ["source_malformed"]
+
+
 @pytest.mark.parametrize(
     ("text", "form"),
     [

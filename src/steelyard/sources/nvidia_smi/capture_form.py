@@ -48,24 +48,28 @@ class Section:
 
 
 def sections_of(text: str) -> list[Section]:
-    """The sections of a capture, in order; at most ``SECTIONS_MAX``."""
+    """The sections of a capture, in order; at most ``SECTIONS_MAX``. A rule without a title under it belongs to the section it stands in."""
     sections: list[Section] = []
-    title, command, in_banner, body, body_line, position = "", "", False, 0, 1, 0
+    title, command, in_banner, rule_at = "", "", False, -1
+    body, body_line, position = 0, 1, 0
     for number, line in numbered_lines(text):
         following = text.find("\n", position) + 1 or len(text)
-        if _RULE.match(line[:300]):
-            if not in_banner and title and len(sections) < SECTIONS_MAX:
-                sections.append(Section(title, command, _form_of(command), body_line, body, position))
-            in_banner = not in_banner
-            if in_banner:
-                title = command = ""
-            body, body_line = following, number + 1
+        is_rule = _RULE.match(line[:300]) is not None
+        closes = is_rule and in_banner
+        named = _TITLE.match(line) if rule_at >= 0 and len(line) <= 300 else None
+        if in_banner and line.startswith("# $ ") and not is_rule:
+            command = line[4:].strip()
         elif in_banner:
-            named = _TITLE.match(line[:300])
-            title = f"{named.group(1)} :: {named.group(2)}" if named else title
-            command = line[4:].strip() if line.startswith("# $ ") else command
+            in_banner = False
+            body, body_line = (following, number + 1) if is_rule else (position, number)
+        elif named is not None:
+            if title and len(sections) < SECTIONS_MAX:
+                sections.append(Section(title, command, _form_of(command), body_line, body, rule_at))
+            title, command, in_banner = f"{named.group(1)} :: {named.group(2)}", "", True
+            body, body_line = following, number + 1
+        rule_at = position if is_rule and not closes else -1
         position = following
-    if title and not in_banner and len(sections) < SECTIONS_MAX:
+    if title and len(sections) < SECTIONS_MAX:
         sections.append(Section(title, command, _form_of(command), body_line, body, len(text)))
     return sections
 

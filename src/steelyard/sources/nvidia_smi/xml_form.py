@@ -23,6 +23,7 @@ from steelyard.sources.nvidia_smi.tree import XML_MAP, Branch, card_of, mig_of
 CHUNK_CHARACTERS: Final = 65_536
 DEPTH_MAX: Final = 64
 ELEMENTS_MAX: Final = 200_000
+DOCUMENTS_MAX: Final = 100_000
 TEXT_CHARACTERS_MAX: Final = 65_536
 _SKIPPED: Final = frozenset({"supported_clocks", "accounted_processes"})
 _VERSION: Final = re.compile(r"nvsmi_device_(v[0-9]{1,3})\.dtd\Z")
@@ -101,8 +102,14 @@ class _Document:
 
 def read_xml(page: Page, text: str) -> Iterator[Fact]:
     """The facts of one or several XML documents; a broken one ends in a finding with its line, after the cards before it."""
-    start, line = 0, 1
+    start, line, documents_count = 0, 1, 0
     while start < len(text):
+        documents_count += 1
+        if documents_count > DOCUMENTS_MAX:
+            yield from page.refusals.refuse(
+                f"more than {DOCUMENTS_MAX} documents are refused", line, text[start : start + 200]
+            )
+            return
         after = text.find("<?xml", start + 1)
         end = after if after >= 0 else len(text)
         if text[start : start + 200].strip() or end - start > 200:
