@@ -14,13 +14,16 @@ from typing import Final
 
 from steelyard.answers.contract import Figure, FindingNote
 from steelyard.answers.reading import Reading
+from steelyard.definitions import conservation
 from steelyard.primitives.errors import UsageError
 from steelyard.primitives.i18n import _
 from steelyard.primitives.instant import INSTANT_MAX, INSTANT_MIN, Instant, Window, format_instant
 
 SQL: Final = Path(__file__).with_suffix(".sql")
 FINDINGS_MAX: Final = 100
-RESIDUAL_METHOD: Final = "ledger_residual 1: sum over places and grains of |supply - sum of accounts|, in integers"
+RESIDUAL_METHOD: Final = (
+    f"conservation {conservation.VERSION}: sum over places and grains of |supply - sum of accounts|, in integers"
+)
 
 
 @dataclass(frozen=True, slots=True)

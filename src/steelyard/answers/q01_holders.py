@@ -19,6 +19,7 @@ from steelyard.answers.contract import Answer, Column, Evidence, Figure, Table, 
 from steelyard.answers.dimensions import Dimension, Filter
 from steelyard.answers.grounds import KnownTime
 from steelyard.answers.reading import Reading, Record, Rows
+from steelyard.definitions import conservation, holding_interval, share
 from steelyard.primitives.i18n import _
 from steelyard.primitives.instant import HOUR_US, Instant, Window, format_instant
 from steelyard.primitives.unknown import Unknown
@@ -27,6 +28,9 @@ SQL: Final = Path(__file__).with_suffix(".sql")
 TITLE: Final = "Who holds which GPU, MIG slice or vGPU"
 VERSION: Final = "1"
 CARD_PPM: Final = 1_000_000
+_SHARE: Final = f"share {share.VERSION}"
+_BOOKS: Final = f"conservation {conservation.VERSION}"
+_HOLDING: Final = f"holding_interval {holding_interval.VERSION}"
 
 HOLDER_COLUMNS: Final = (
     Column("device_uuid"),
@@ -86,21 +90,21 @@ GROUP_COLUMNS: Final = (
     Column("cores_percent", "%"),
 )
 FIGURES: Final[Mapping[str, tuple[str, str]]] = {
-    "devices_count": ("1", "devices 1: physical cards known at the instant, by UUID"),
-    "devices_held_count": ("1", "devices 1: cards of which at least a part is held"),
-    "devices_lost_count": ("1", "devices 1: cards that driver or kernel reports as gone"),
-    "gpus_supply": ("GPU", "supply 1: cards known by UUID, and counted cards of places without known UUIDs"),
-    "gpus_held": ("GPU", "dominant_share 1: sum of the shares of bound, unfinished pods"),
-    "gpus_held_unplaced": ("GPU", "dominant_share 1: the part of gpus_held whose physical card is not known"),
-    "gpus_reserved": ("GPU", "dominant_share 1: sum of the shares reserved by the scheduler and not bound"),
-    "gpus_in_suspense": ("GPU", "dominant_share 1: sum of the shares of claims that are not accepted"),
-    "gpus_overcommitted": ("GPU", "supply 1: shares above one whole card, or above a place's supply"),
-    "gpus_free": ("GPU", "supply 1: supply - held - reserved - in_suspense - lost, where all pods were seen"),
-    "gpus_unobserved": ("GPU", "supply 1: what is not held, reserved or in suspense while nobody saw all pods"),
-    "holders_count": ("1", "holding 1: pods that hold at least one unit"),
-    "holders_share_unknown_count": ("1", "share 1: pods that hold a card of which it is not known how much"),
-    "holders_possible_count": ("1", "holding 1: pods last seen before the instant whose end is not known"),
-    "devices_unknown_count": ("1", "holding 1: held cards, replicas or instances whose physical card is not known"),
+    "devices_count": ("1", "physical cards known at the instant, by UUID"),
+    "devices_held_count": ("1", "cards of which at least a part is held"),
+    "devices_lost_count": ("1", "cards that driver or kernel reports as gone"),
+    "gpus_supply": ("GPU", f"{_BOOKS}: cards known by UUID, and counted cards of places without known UUIDs"),
+    "gpus_held": ("GPU", f"{_SHARE}: sum of the shares of bound, unfinished pods"),
+    "gpus_held_unplaced": ("GPU", f"{_SHARE}: the part of gpus_held whose physical card is not known"),
+    "gpus_reserved": ("GPU", f"{_SHARE}: sum of the shares reserved by the scheduler and not bound"),
+    "gpus_in_suspense": ("GPU", f"{_SHARE}: sum of the shares of claims that are not accepted"),
+    "gpus_overcommitted": ("GPU", f"{_BOOKS}: shares above one whole card, or above a place's supply"),
+    "gpus_free": ("GPU", f"{_BOOKS}: supply - held - reserved - in_suspense - lost, where all pods were seen"),
+    "gpus_unobserved": ("GPU", f"{_BOOKS}: what is not held, reserved or in suspense while nobody saw all pods"),
+    "holders_count": ("1", f"{_HOLDING}: pods that hold at least one unit"),
+    "holders_share_unknown_count": ("1", f"{_SHARE}: pods that hold a card of which it is not known how much"),
+    "holders_possible_count": ("1", f"{_HOLDING}: pods last seen before the instant whose end is not known"),
+    "devices_unknown_count": ("1", f"{_HOLDING}: held cards, replicas or instances whose physical card is not known"),
 }
 
 
@@ -241,11 +245,11 @@ def _take(scene: Scene, record: Record, known: Record | None) -> None:
     if key not in scene.cards:
         scene.cards[key] = Card(known or _bare_device(record), CARD_PPM)
     card = scene.cards[key]
-    share = int(record["share_ppm"] or 0)
+    amount = int(record["share_ppm"] or 0)
     card.share_unknown |= record["share_ppm"] is None
-    card.held_ppm += share if record["occupancy"] == "held" else 0
-    card.reserved_ppm += share if record["occupancy"] == "reserved" else 0
-    card.in_suspense_ppm += share if record["occupancy"] == "in_suspense" else 0
+    card.held_ppm += amount if record["occupancy"] == "held" else 0
+    card.reserved_ppm += amount if record["occupancy"] == "reserved" else 0
+    card.in_suspense_ppm += amount if record["occupancy"] == "in_suspense" else 0
     card.pods.add(_pod_name(record))
 
 

@@ -19,6 +19,7 @@ from steelyard.answers.contract import Answer, Column, Evidence, Figure, Table, 
 from steelyard.answers.dimensions import Dimension
 from steelyard.answers.grounds import KnownTime
 from steelyard.answers.reading import Reading, Record, Rows, int_or_none
+from steelyard.definitions import gpu_time, normalised_gpu_hours
 from steelyard.definitions.grain import grain_start
 from steelyard.definitions.models import model_tokens
 from steelyard.definitions.normalised_gpu_hours import REFERENCE_WEIGHT_PPM, normalised_gpu_time_us
@@ -30,6 +31,8 @@ from steelyard.primitives.unknown import Unknown
 SQL: Final = Path(__file__).with_suffix(".sql")
 TITLE: Final = "How much was requested, granted and used"
 VERSION: Final = "1"
+_TIME: Final = f"gpu_time {gpu_time.VERSION}"
+_NORMALISED: Final = f"normalised_gpu_hours {normalised_gpu_hours.VERSION}"
 NOT_MEASURED: Final = "SM_ACTIVE (1002) and DRAM_ACTIVE (1005) were not measured"
 
 AMOUNT_COLUMNS: Final = (
@@ -80,8 +83,8 @@ UNSERVED_COLUMNS: Final = (
     Column("cluster"),
 )
 METHODS: Final[Mapping[str, tuple[str, str]]] = {
-    "gpu_hours_granted": ("GPU-h", "gpu_time 1: supply ledger, accounts held and held_unplaced"),
-    "gpu_hours_normalised": ("GPU-h", "normalised_gpu_hours 1: granted x weight of the card's model"),
+    "gpu_hours_granted": ("GPU-h", f"{_TIME}: supply ledger, accounts held and held_unplaced"),
+    "gpu_hours_normalised": ("GPU-h", f"{_NORMALISED}: granted x weight of the card's model"),
     "gpu_hours_used": ("GPU-h", "used share: max(1002, 1005) x time, over observed time"),
     "gpu_hours_used_upper": ("GPU-h", "203 GPU_UTIL x time, an upper bound of 1001, over observed time"),
     "gpu_hours_waste": ("GPU-h", "granted - used"),
@@ -89,9 +92,9 @@ METHODS: Final[Mapping[str, tuple[str, str]]] = {
     "memory_granted_mib_hours": ("MiB-h", "memory granted x time"),
     "memory_used_mib_hours": ("MiB-h", "memory of the pod's processes x time, over observed time"),
     "memory_peak_mib": ("MiB", "largest memory of the pod's processes on one card in a sample"),
-    "gpu_hours_held_down": ("GPU-h", "gpu_time 1: the part of granted in which the card was down"),
-    "gpu_hours_reserved": ("GPU-h", "gpu_time 1: account reserved; not in granted"),
-    "gpu_hours_in_suspense": ("GPU-h", "gpu_time 1: account in_suspense; claims not accepted, in no tenant's total"),
+    "gpu_hours_held_down": ("GPU-h", f"{_TIME}: the part of granted in which the card was down"),
+    "gpu_hours_reserved": ("GPU-h", f"{_TIME}: account reserved; not in granted"),
+    "gpu_hours_in_suspense": ("GPU-h", f"{_TIME}: account in_suspense; claims not accepted, in no tenant's total"),
 }
 
 

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from pathlib import Path
+from typing import Final
 
 from steelyard.answers.contract import Answer
 from steelyard.answers.registry import entry
 from steelyard.primitives.errors import UsageError
 from steelyard.primitives.i18n import _
 from steelyard.surfaces.shared.ports import Demo, Importer, Ports, Question
+
+_LEDGER_TABLES: Final = "SELECT table_name FROM information_schema.tables WHERE table_schema = 'ledger'"
 
 
 class StoreQuery:
@@ -39,16 +42,24 @@ class StoreQuery:
         from steelyard.store import Store
 
         with Store.open(self._directory, read_only=True) as store:
-            posted = store.rows(
-                "SELECT count(*) FROM information_schema.tables WHERE table_schema = 'ledger' AND table_name = 'posting_run'"
-            )
-            if not posted[0][0]:
-                raise UsageError(
-                    _(
-                        "nothing was posted in {directory} yet: run `steelyard import` with files of the estate first"
-                    ).format(directory=self._directory)
-                )
+            self._check_posted({name for (name,) in store.rows(_LEDGER_TABLES)})
             return asked.function(store, spec)
+
+    def _check_posted(self, tables: set[str]) -> None:
+        from steelyard.ledgers.registry import LEDGERS
+
+        if "posting_run" not in tables:
+            raise UsageError(
+                _(
+                    "nothing was posted in {directory} yet: run `steelyard import` with files of the estate first"
+                ).format(directory=self._directory)
+            )
+        if missing := sorted({ledger.name for ledger in LEDGERS} - tables):
+            raise UsageError(
+                _(
+                    "{directory} was posted by an older version without {ledgers}: run `steelyard import` once more"
+                ).format(directory=self._directory, ledgers=", ".join(missing))
+            )
 
 
 def _refuse(wrong: bool, message: str, name: str) -> None:

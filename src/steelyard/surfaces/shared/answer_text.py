@@ -19,8 +19,9 @@ _FINDINGS_SHOWN: Final = 8
 
 def render_answer(answer: Answer, width: int | None, rows_max: int | None = None) -> list[Line]:
     """All lines of an answer; ``width`` and ``rows_max`` as in ``tables.lay_out``."""
-    lines = [Line("heading", f"{answer.question.upper()}  {printable(answer.title)}"), *_when(answer), Line("row", "")]
-    lines += _figures(answer, width)
+    heading = f"{answer.question.upper()}  {printable(answer.title)}"
+    lines = [Line("heading", text) for text in wrapped([heading], width, "")]
+    lines += [*_when(answer, width), Line("row", ""), *_figures(answer, width)]
     for table in answer.tables:
         lines += [Line("row", ""), *lay_out(table, width, rows_max)]
     lines += _findings(answer, width)
@@ -34,7 +35,7 @@ def render_answer(answer: Answer, width: int | None, rows_max: int | None = None
     return lines + _explanation(answer, width)
 
 
-def _when(answer: Answer) -> list[Line]:
+def _when(answer: Answer, width: int | None) -> list[Line]:
     parts = []
     if answer.window is not None:
         parts.append(_("window {window}").format(window=answer.window))
@@ -44,27 +45,33 @@ def _when(answer: Answer) -> list[Line]:
         parts.append(_("coverage unknown, because {reason}").format(reason=printable(answer.coverage.reason)))
     else:
         parts.append(_("coverage {percent} %").format(percent=number_text(answer.coverage * 100, "%")))
-    return [Line("note", " · ".join(parts))]
+    return [Line("note", text) for text in wrapped([" · ".join(parts)], width, "")]
 
 
 def _figures(answer: Answer, width: int | None) -> list[Line]:
-    known = [figure for figure in answer.figures if not isinstance(figure.value, Unknown)]
     names = max((len(figure.name) for figure in answer.figures), default=0)
-    values = max((len(_figure_value(figure)) for figure in known), default=0)
+    numbers = [_figure_value(figure) for figure in answer.figures if not isinstance(figure.value, Unknown)]
+    values = max(map(len, numbers), default=0)
+    narrow = width is not None and names + values + 2 * len(GAP) + len("MiB-h") > width
     lines = []
     for figure in answer.figures:
-        name = f"{figure.name:<{names}}"
-        if isinstance(figure.value, Unknown):
-            text = _("unknown, because {reason}").format(reason=printable(figure.value.reason))
-            first, *rest = wrapped([text], width and width - names - len(GAP), "")
-            lines.append(Line("unknown", f"{name}{GAP}{first}"))
-            lines += [Line("unknown", " " * (names + len(GAP)) + more) for more in rest]
+        unknown = isinstance(figure.value, Unknown)
+        text = _unknown_text(figure) if unknown else f"{_figure_value(figure):>{0 if narrow else values}}"
+        if not unknown:
+            text += ("" if figure.unit == "1" else f" {figure.unit}") + _partial(figure, answer)
+        kind = "unknown" if unknown else "figure"
+        if narrow:
+            lines += [Line(kind, figure.name), *(Line(kind, more) for more in wrapped([text], width, GAP))]
         else:
-            unit = "" if figure.unit == "1" else f" {figure.unit}"
-            lines.append(
-                Line("figure", f"{name}{GAP}{_figure_value(figure):>{values}}{unit}{_partial(figure, answer)}")
-            )
+            first, *rest = wrapped([text], width and width - names - len(GAP), "") if unknown else [text]
+            lines.append(Line(kind, f"{figure.name:<{names}}{GAP}{first}"))
+            lines += [Line(kind, " " * (names + len(GAP)) + more) for more in rest]
     return lines
+
+
+def _unknown_text(figure: Figure) -> str:
+    reason = figure.value.reason if isinstance(figure.value, Unknown) else ""
+    return _("unknown, because {reason}").format(reason=printable(reason))
 
 
 def _figure_value(figure: Figure) -> str:
