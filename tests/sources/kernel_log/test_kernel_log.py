@@ -176,7 +176,7 @@ def test_an_address_is_named_by_the_log_before_or_after(order: list[str]) -> Non
     assert events(facts, "xid")[0].device_uuid == CARD
     assert len(events(facts, "pci_map")) == 1
     (lost,) = [fact for fact in facts if isinstance(fact, Device)]
-    assert (lost.device_uuid, lost.state, lost.node, lost.healthy) == (CARD, "lost", "n1", False)
+    assert (lost.device_uuid, lost.state, lost.node, lost.pci_address) == (CARD, "lost", "n1", "00000000:3B:00.0")
 
 
 def test_a_directory_names_what_the_log_does_not() -> None:

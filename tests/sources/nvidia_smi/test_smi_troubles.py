@@ -64,8 +64,8 @@ def test_a_lost_card_in_xml_is_a_lost_device_with_its_identity() -> None:
     )
     facts = read("smi_xml", xml(XML_CARD.format(uuid=CARD_A), lost, attached=2))
     device = of(Device, facts)[1]
-    assert (device.device_uuid, device.state, device.state_reason, device.healthy, device.model) == (
-        CARD_B, "lost", "GPU is lost", False, "NVIDIA GB200",
+    assert (device.device_uuid, device.state, device.state_reason, device.model) == (
+        CARD_B, "lost", "GPU is lost", "NVIDIA GB200",
     )  # fmt: skip
     sample = next(s for s in of(DeviceSample, facts) if s.device_uuid == CARD_B)
     assert (sample.memory_used_mib, sample.memory_total_mib, sample.util_gpu_ratio, sample.temperature_celsius) == (
@@ -227,6 +227,16 @@ def test_a_reset_that_is_required_makes_the_card_unhealthy() -> None:
         "GPU requires reset",
         None,
     )
+
+
+@pytest.mark.parametrize(
+    ("action", "healthy"),
+    [("None", True), ("GPU Reset Required", False), ("Drain P2P", False), ("[N/A]", None), ("Something New", None)],
+)
+def test_the_recovery_action_tells_health(action: str, healthy: bool | None) -> None:
+    device = of(Device, read("smi_query_gpu", f"uuid, gpu_recovery_action\n{CARD_A}, {action}\n"))[0]
+    assert device.healthy is healthy
+    assert device.recovery_action == (action if healthy is not None else None)
 
 
 def test_text_of_several_kinds_yields_what_is_readable_and_refuses_the_rest() -> None:

@@ -272,7 +272,6 @@ class _Log:
             device_uuid=uuid,
             node=self._node(seen),
             pci_address=seen.message.pci,
-            healthy=False,
             state="lost",
             state_reason="fallen off the bus (Xid 79)",
             encoding=SOURCE,

@@ -183,8 +183,12 @@ def _device(card: CardReading, uuid: str, page: Page) -> Device:
     action = values.bare(cells["recovery"])[:80] if "recovery" in cells else None
     if action is not None and action.casefold() not in _RECOVERY_ACTIONS:
         action = None
-    must_reset = reset is not None or cells.get("reset_required", "").strip().casefold() == "yes"
-    healthy = False if lost or must_reset or (action is not None and action.casefold() != "none") else None
+    reset_word = cells.get("reset_required", "").strip().casefold()
+    must_reset = reset is not None or reset_word == "yes"
+    if must_reset or (action is not None and action.casefold() != "none"):
+        healthy: bool | None = False
+    else:  # a lost card is told by its state; a later sighting says whether it came back
+        healthy = True if not lost and (action is not None or reset_word == "no") else None
     name = values.words_or_none(cells.get("name"))
     serial = values.words_or_none(cells.get("serial"))
     return Device(
