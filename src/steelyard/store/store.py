@@ -29,6 +29,8 @@ from steelyard.store.columns import ARROW_TYPES, by_class, check, table_of
 FILE_NAME: Final = "steelyard.duckdb"
 _MACRO: Final = re.compile(r"\bCREATE\s+OR\s+REPLACE\s+MACRO\b")
 _IDENTIFIER: Final = re.compile(r"[a-z_][a-z0-9_]*(\.[a-z_][a-z0-9_]*)?\Z")
+_MAGIC: Final = b"DUCK"
+_HEADERS_BYTES: Final = 3 * 4096
 _SETTINGS: Final = {"autoinstall_known_extensions": "false", "autoload_known_extensions": "false"}
 
 
@@ -56,10 +58,9 @@ class Store:
         try:
             if not read_only:
                 directory.mkdir(parents=True, exist_ok=True)
-            connection = duckdb.connect(str(path), read_only=read_only, config=dict(_SETTINGS))
+            return cls._prepare(_connect(path, read_only), read_only)
         except (duckdb.Error, OSError) as error:
             raise _opening_error(path, error) from error
-        return cls._prepare(connection, read_only)
 
     @classmethod
     def open_memory(cls) -> Store:
@@ -189,6 +190,24 @@ def _array(values: Sequence[object], sql_type: str) -> Any:
     if kind is not None:
         return pa.array(values, kind)
     return pa.array([None if value is None else str(value) for value in values], pa.string())
+
+
+def _connect(path: Path, read_only: bool) -> duckdb.DuckDBPyConnection:
+    try:
+        return duckdb.connect(str(path), read_only=read_only, config=dict(_SETTINGS))
+    except duckdb.IOException:
+        if read_only or not _is_stillborn(path):
+            raise
+    path.unlink()
+    return duckdb.connect(str(path), config=dict(_SETTINGS))
+
+
+def _is_stillborn(path: Path) -> bool:
+    """A file whose making was cut off before its headers were written: nothing was ever stored in it."""
+    if not path.is_file() or path.stat().st_size >= _HEADERS_BYTES:
+        return False
+    start = path.read_bytes()
+    return not start or start[8:12] == _MAGIC
 
 
 def _opening_error(path: Path, error: Exception) -> Exception:
