@@ -77,6 +77,7 @@ def test_sniff_takes_any_bytes(payload: bytes) -> None:
         '<?xml version="1.0"?><!DOCTYPE nvidia_smi_log [<!ENTITY f SYSTEM "file:///etc/hostname">]><nvidia_smi_log>&f;</nvidia_smi_log>',
         '<?xml version="1.0"?><!DOCTYPE nvidia_smi_log [<!ENTITY % p SYSTEM "http://127.0.0.1:1/x"> %p;]><nvidia_smi_log/>',
         '<?xml version="1.0"?><!DOCTYPE nvidia_smi_log SYSTEM "nvsmi_device_v12.dtd"><nvidia_smi_log>&undefined;</nvidia_smi_log>',
+        '<?xml version="1.0"?><!DOCTYPE nvidia_smi_log [<!ELEMENT gpu ANY>]><nvidia_smi_log></nvidia_smi_log>',
         "<nvidia_smi_log>" + "<a>" * 5_000,
         "<nvidia_smi_log><gpu>" + "<a/>" * 250_000 + "</gpu></nvidia_smi_log>",
         "<nvidia_smi_log><timestamp>" + "9" * 100_000 + "</timestamp></nvidia_smi_log>",
