@@ -25,7 +25,6 @@ from steelyard.primitives.instant import HOUR_US, Instant, Window, format_instan
 from steelyard.primitives.unknown import Unknown
 
 SQL: Final = Path(__file__).with_suffix(".sql")
-TITLE: Final = "Who holds which GPU, MIG slice or vGPU"
 VERSION: Final = "1"
 CARD_PPM: Final = 1_000_000
 _SHARE: Final = f"share {share.VERSION}"
@@ -152,6 +151,11 @@ class Scene:
     cards: dict[tuple[str, str], Card] = field(default_factory=dict)
     places: list[Card] = field(default_factory=list)
     outside: list[str] = field(default_factory=list)
+
+
+def title() -> str:
+    """What the question asks, in the chosen language."""
+    return _("Who holds which GPU, MIG slice or vGPU")
 
 
 def answer(rows: Rows, spec: HoldersSpec) -> Answer:
@@ -506,7 +510,7 @@ def _assemble(
         blind.append(_("{count} more findings are not listed here").format(count=total - len(notes)))
     return Answer(
         question="q1",
-        title=_(TITLE),
+        title=title(),
         window=None,
         as_of=at,
         figures=figures,

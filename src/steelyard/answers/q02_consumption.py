@@ -29,11 +29,9 @@ from steelyard.primitives.instant import HOUR_US, INSTANT_MAX, INSTANT_MIN, Wind
 from steelyard.primitives.unknown import Unknown
 
 SQL: Final = Path(__file__).with_suffix(".sql")
-TITLE: Final = "How much was requested, granted and used"
 VERSION: Final = "1"
 _TIME: Final = f"gpu_time {gpu_time.VERSION}"
 _NORMALISED: Final = f"normalised_gpu_hours {normalised_gpu_hours.VERSION}"
-NOT_MEASURED: Final = "SM_ACTIVE (1002) and DRAM_ACTIVE (1005) were not measured"
 
 AMOUNT_COLUMNS: Final = (
     Column("pods_count", "1"),
@@ -129,6 +127,11 @@ class Line:
     memory_peak_mib: int | None = None
     used_upper_us: int | None = None
     unknown_reason: str | None = None
+
+
+def title() -> str:
+    """What the question asks, in the chosen language."""
+    return _("How much was requested, granted and used")
 
 
 def answer(rows: Rows, spec: ConsumptionSpec) -> Answer:
@@ -316,6 +319,10 @@ def _use(line: Line, row: Record) -> None:
         line.memory_peak_mib = max(peak, line.memory_peak_mib or 0)
 
 
+def _not_measured() -> Unknown:
+    return Unknown(_("SM_ACTIVE (1002) and DRAM_ACTIVE (1005) were not measured"))
+
+
 def _hours(amount_us: int) -> Fraction:
     return Fraction(amount_us, HOUR_US)
 
@@ -329,11 +336,11 @@ def _amounts(lines: Sequence[Line]) -> dict[str, Value]:
     return {
         "gpu_hours_granted": _hours(sum(line.granted_us for line in lines)),
         "gpu_hours_normalised": _hours(sum(line.normalised_us for line in lines)),
-        "gpu_hours_used": Unknown(_(NOT_MEASURED)),
+        "gpu_hours_used": _not_measured(),
         "gpu_hours_used_upper": _observed(
             lines, "used_upper_us", _("no sample of 203 GPU_UTIL belongs to a single holder")
         ),
-        "gpu_hours_waste": Unknown(_(NOT_MEASURED)),
+        "gpu_hours_waste": _not_measured(),
         "compute_granted_gpu_hours": not_stated if cores_missing else cores_hours,
         "memory_granted_mib_hours": not_stated if memory_missing else _hours(sum(line.memory_mib_us for line in lines)),
         "memory_used_mib_hours": _observed(lines, "memory_used_mib_us", _("no sample shows the pod's processes")),
@@ -544,7 +551,7 @@ def _assemble(
     unmeasured = any(f.name == "gpu_hours_used" and isinstance(f.value, Unknown) for f in figures)
     return Answer(
         question="q2",
-        title=_(TITLE),
+        title=title(),
         window=window,
         as_of=window.end,
         figures=figures,

@@ -15,12 +15,13 @@ from steelyard.primitives.i18n import _
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One question. ``title`` is the English source text, ``title_zh`` what the Chinese catalogue says for it. ``takes``: an instant or a
+    """One question. ``title`` gives it in the chosen language, ``title_zh`` is what the
+    Chinese catalogue must say. ``takes``: an instant or a
     window. ``spec``: the class whose fields are ``at`` or ``window``, ``by``, ``where``, ``explain``. ``units``: of its figures by name."""
 
     number: int
     stem: str
-    title: str
+    title: Callable[[], str]
     title_zh: str
     takes: Literal["instant", "window"]
     spec: type[Any]
@@ -45,7 +46,7 @@ ANSWERS: Final[tuple[Entry, ...]] = (
     Entry(
         number=1,
         stem="q01_holders",
-        title=q01_holders.TITLE,
+        title=q01_holders.title,
         title_zh="谁占着哪张 GPU、哪个 MIG 切片或 vGPU",
         takes="instant",
         spec=q01_holders.HoldersSpec,
@@ -59,7 +60,7 @@ ANSWERS: Final[tuple[Entry, ...]] = (
     Entry(
         number=2,
         stem="q02_consumption",
-        title=q02_consumption.TITLE,
+        title=q02_consumption.title,
         title_zh="申请、授予、使用各多少",
         takes="window",
         spec=q02_consumption.ConsumptionSpec,

@@ -25,9 +25,9 @@ def add_questions(app: typer.Typer, ports: Ports) -> None:
     for entry in ANSWERS:
         command = _at_an_instant(entry, ports) if entry.takes == "instant" else _over_a_window(entry, ports)
         dimensions = _("Dimensions: {names}; or any label or annotation key.").format(names=", ".join(entry.dimensions))
-        help_text = f"{_(entry.title)}.\n\n{dimensions}"
+        help_text = f"{entry.title()}.\n\n{dimensions}"
         epilog = _("Example: {command}").format(command=entry.example)
-        app.command(entry.name, help=help_text, short_help=_(entry.title), epilog=epilog)(command)
+        app.command(entry.name, help=help_text, short_help=entry.title(), epilog=epilog)(command)
     help_text = _("A plain question, in English or Chinese. Understood are:") + "\n\n" + "\n\n".join(examples())
     epilog = _("Example: {command}").format(command='steelyard ask "who is on GPU-5e3c1a2b"')
     app.command("ask", help=help_text, short_help=_("A plain question in words"), epilog=epilog)(_ask(ports))
