@@ -53,14 +53,15 @@ class SimulatedDemo:
         truth = simulate(simulated, folder, lambda what, done, total: progress(_("simulating"), done, total))
         files: list[FileReport] = []
         findings: Counter[str] = Counter()
-        importer = FileImporter(self._directory, self._settings, lambda store: 0, self._clock)
         requests = list(_requests(folder, simulated))
-        with Store.open(self._directory) as store:  # kept open: each import would else write the whole file anew
-            for number, request in enumerate(requests):
-                progress(_("importing"), number, len(requests))
-                report = importer.import_paths(request, _silent)
-                files.extend(report.files)
-                findings.update(report.findings_by_code)
+        with Store.open(self._directory) as store:
+            importer = FileImporter(self._directory, self._settings, lambda store: 0, self._clock, opened=store)
+            with store.transaction():  # a demo is there as a whole or not at all
+                for number, request in enumerate(requests):
+                    progress(_("importing"), number, len(requests))
+                    report = importer.import_paths(request, _silent)
+                    files.extend(report.files)
+                    findings.update(report.findings_by_code)
             progress(_("importing"), len(requests), len(requests))
             progress(_("posting"), 0, 0)
             postings = self._post(store)

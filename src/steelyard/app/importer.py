@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -56,7 +57,8 @@ class AsOf:
 
 
 class FileImporter:
-    """Implements ``ports.Importer`` for one data directory. ``post`` is called once after all files and returns how many postings it made."""
+    """Implements ``ports.Importer`` for one data directory. ``post`` is called once after all files and returns how many postings it made.
+    ``opened``: a store of that directory which the caller keeps open over many imports."""
 
     def __init__(
         self,
@@ -64,7 +66,9 @@ class FileImporter:
         settings: Settings,
         post: Callable[[Store], int],
         clock: Clock | None = None,
+        opened: Store | None = None,
     ) -> None:
+        self._opened = opened
         self._directory = directory
         self._settings = settings
         self._read_settings = settings.to_read_settings()
@@ -78,7 +82,7 @@ class FileImporter:
         holds the data directory; then nothing was stored.
         """
         files = self._files(request)
-        with Store.open(self._directory) as store:
+        with nullcontext(self._opened) if self._opened is not None else Store.open(self._directory) as store:
             with quiet_collector():
                 parsed = self._parse_all(files, request, progress)
             as_of = _as_of(parsed, request, self._clock.now())

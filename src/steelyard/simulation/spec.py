@@ -27,8 +27,8 @@ class SimulationSpec:
     days: int = 14
     seed: int = 7
     snapshot_interval_seconds: int = 7200
-    pod_resources_interval_seconds: int = 7200
-    sample_interval_seconds: int = 1200
+    pod_resources_interval_seconds: int = 14_400
+    sample_interval_seconds: int = 1800
     mig_report_interval_seconds: int = 43_200
     load: float = 0.8
 
