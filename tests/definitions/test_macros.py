@@ -84,6 +84,33 @@ def test_gpu_time_and_its_normalised_form(store: Store, duration: int, ppm: int,
     )
 
 
+WIDE = st.integers(-2, 3) | st.integers(-(2**62), 2**62)
+
+
+@given(WIDE, WIDE, optional(WIDE), optional(WIDE), optional(WIDE))
+@settings(deadline=None)
+def test_plausible_figures(
+    store: Store, quantity: int, consumers: int, memory: int | None, cores: int | None, ppm: int | None
+) -> None:
+    assert value(
+        store,
+        "plausible_grant(?::BIGINT, ?::BIGINT, ?::BIGINT, ?::BIGINT, ?::BIGINT)",
+        quantity,
+        consumers,
+        memory,
+        cores,
+        ppm,
+    ) == share.plausible_grant(quantity, consumers, memory, cores, ppm)
+
+
+@given(optional(INSTANT), INSTANT)
+@settings(deadline=None)
+def test_plausible_stamps(store: Store, stamp: int | None, seen: int) -> None:
+    assert value(
+        store, "epoch_us(plausible_stamp(make_timestamp(?::BIGINT), make_timestamp(?::BIGINT)))", stamp, seen
+    ) == interval.plausible_stamp(stamp, seen)
+
+
 STAMPS = "make_timestamp(?::BIGINT), make_timestamp(?::BIGINT), make_timestamp(?::BIGINT), make_timestamp(?::BIGINT), make_timestamp(?::BIGINT)"
 FEW = st.integers(0, 4)
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from steelyard.primitives.instant import Instant
+from steelyard.primitives.instant import DAY_US, Instant
 
 VERSION: Final = "1"
 FORMULA: Final = (
@@ -45,6 +45,11 @@ class HoldingEnd:
     before_at: Instant | None
     basis: str | None
     unknown: bool = False
+
+
+def plausible_stamp(stamp_at: Instant | None, seen_at: Instant) -> Instant | None:
+    """The stamp, or None where it lies before 1970 (an empty field) or more than a day after its object was seen (a broken clock)."""
+    return stamp_at if stamp_at is not None and 0 <= stamp_at <= seen_at + DAY_US else None
 
 
 def holding_start(

@@ -20,7 +20,25 @@ FORMULA: Final = (
 WHOLE_PPM: Final = 1_000_000
 """A whole card."""
 
+QUANTITY_MAX: Final = 1_000_000
+MEMORY_MIB_MAX: Final = 100_000_000
+CORES_PERCENT_MAX: Final = 100_000
+"""Beyond these a figure is no card's: 100 TB of one grant, a thousand cards' cores on one card."""
+
 _PPM_PER_PERCENT: Final = 10_000
+
+
+def plausible_grant(
+    quantity: int, consumers: int, memory_mib: int | None, cores_percent: int | None, share_ppm: int | None
+) -> bool:
+    """Whether the figures of a grant can be those of cards at all, and are small enough to be summed in 64 bits."""
+    return (
+        0 <= quantity <= QUANTITY_MAX
+        and 0 <= consumers <= QUANTITY_MAX
+        and 0 <= (memory_mib or 0) * max(1, quantity) <= MEMORY_MIB_MAX
+        and 0 <= (cores_percent or 0) <= CORES_PERCENT_MAX
+        and 0 <= (share_ppm or 0) <= CORES_PERCENT_MAX * _PPM_PER_PERCENT
+    )
 
 
 def share_vgpu_ppm(memory_mib: int | None, physical_memory_mib: int | None, cores_percent: int | None) -> int | Unknown:

@@ -1,3 +1,10 @@
+CREATE OR REPLACE MACRO plausible_grant(quantity, consumers, memory_mib, cores_percent, share_ppm) AS
+  quantity BETWEEN 0 AND 1000000
+  AND consumers BETWEEN 0 AND 1000000
+  AND coalesce(memory_mib, 0) BETWEEN 0 AND 100000000 // greatest(1, quantity)
+  AND coalesce(cores_percent, 0) BETWEEN 0 AND 100000
+  AND coalesce(share_ppm, 0) BETWEEN 0 AND 1000000000;
+
 CREATE OR REPLACE MACRO share_vgpu_ppm(memory_mib, physical_memory_mib, cores_percent) AS
   CASE
     WHEN memory_mib IS NULL AND coalesce(cores_percent, 0) = 0 THEN NULL

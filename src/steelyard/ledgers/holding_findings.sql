@@ -47,6 +47,11 @@ stamps AS (
   FROM granted AS g
   JOIN dim.pod_life AS p ON p.cluster = g.cluster AND p.pod_uid = g.pod_uid
 ),
+figures AS (
+  SELECT DISTINCT cluster, 'device ' || device_uuid AS subject, memory_mib
+  FROM fact.device
+  WHERE memory_mib NOT BETWEEN 1 AND 100000000
+),
 found AS (
   SELECT
     cluster, 'interval_unknown' AS code, 'warning' AS severity, subject,
@@ -119,6 +124,17 @@ found AS (
     json_object('pod_uid', pod_uid, 'created_at', CAST(created_at AS VARCHAR), 'stamp_at', CAST(stamp_at AS VARCHAR))
   FROM stamps
   WHERE stamp_at < created_at
+  UNION ALL
+  SELECT
+    cluster, 'stamp_implausible', 'warning', 'pod ' || namespace || '/' || pod,
+    'a stamp lies before 1970 or more than a day after the pod was last seen: it is left out', json_object('pod_uid', pod_uid)
+  FROM dim.pod_life
+  WHERE stamps_refused
+  UNION ALL
+  SELECT
+    cluster, 'device_memory_implausible', 'warning', subject, 'a memory that no card can have: it is taken as not known',
+    json_object('memory_mib', memory_mib)
+  FROM figures
 )
 SELECT
   f.cluster,

@@ -183,6 +183,7 @@ settled AS (
       WHEN start_at IS NULL THEN 'unknown'
       WHEN terminal AND end_at IS NULL AND scheme NOT IN ('declared', 'trace', 'dra') THEN 'unknown'
       WHEN end_basis NOT IN ('vanished', 'phase_seen') AND end_at < start_at THEN 'contradicts'
+      WHEN start_at < TIMESTAMP '1970-01-01 00:00:00' THEN 'contradicts'
       WHEN start_at > as_of_at AND scheme = 'declared' THEN 'none'
       ELSE 'held'
     END AS state

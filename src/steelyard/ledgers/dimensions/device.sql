@@ -18,8 +18,8 @@ merged AS (
       min_by(model, age) FILTER (WHERE model IS NOT NULL)
     ) AS model,
     coalesce(
-      min_by(memory_mib, age) FILTER (WHERE memory_mib IS NOT NULL AND basis = 'inventory'),
-      min_by(memory_mib, age) FILTER (WHERE memory_mib IS NOT NULL)
+      min_by(memory_mib, age) FILTER (WHERE memory_mib BETWEEN 1 AND 100000000 AND basis = 'inventory'),
+      min_by(memory_mib, age) FILTER (WHERE memory_mib BETWEEN 1 AND 100000000)
     ) AS memory_mib,
     min_by(mode, age) FILTER (WHERE mode IS NOT NULL) AS mode,
     min_by(healthy, age) FILTER (WHERE healthy IS NOT NULL) AS healthy,
@@ -35,7 +35,7 @@ merged AS (
     min_by(device_index, age) FILTER (WHERE device_index IS NOT NULL) AS device_index,
     min_by(numa, age) FILTER (WHERE numa IS NOT NULL) AS numa,
     min_by(slots_count, age) FILTER (WHERE slots_count IS NOT NULL) AS slots_count,
-    min_by(schedulable_memory_mib, age) FILTER (WHERE schedulable_memory_mib IS NOT NULL) AS schedulable_memory_mib,
+    min_by(schedulable_memory_mib, age) FILTER (WHERE schedulable_memory_mib BETWEEN 1 AND 100000000) AS schedulable_memory_mib,
     min_by(schedulable_cores_percent, age) FILTER (WHERE schedulable_cores_percent IS NOT NULL) AS schedulable_cores_percent,
     min_by(driver_version, age) FILTER (WHERE driver_version IS NOT NULL) AS driver_version,
     min_by(mig_enabled, age) FILTER (WHERE mig_enabled IS NOT NULL) AS mig_enabled,

@@ -96,9 +96,9 @@ described AS (
     m.memory_slices AS single_memory_slices, m.memory_slices_total AS single_memory_slices_total,
     f.compute_slices AS found_compute_slices, f.compute_slices_total AS found_compute_slices_total,
     f.memory_slices AS found_memory_slices, f.memory_slices_total AS found_memory_slices_total,
-    r.strength
+    coalesce(r.strength, 13) AS strength
   FROM carded AS c
-  JOIN ranks AS r ON r.scheme = c.scheme
+  LEFT JOIN ranks AS r ON r.scheme = c.scheme
   LEFT JOIN device_now AS d ON d.cluster = c.cluster AND d.device_uuid = c.card_uuid
   LEFT JOIN dim.node AS n ON n.cluster = c.cluster AND n.node = coalesce(c.said_node, d.node)
   LEFT JOIN node_cards AS k ON k.cluster = c.cluster AND k.node = coalesce(c.said_node, d.node)
@@ -142,8 +142,10 @@ compared AS (
   SELECT
     t.*,
     coalesce(
-      t.requested_memory_mib, (q.memory_percent_per_gpu * t.card_schedulable_memory_mib + 99) // 100
-    ) AS allowed_memory_mib
+      t.requested_memory_mib, (least(q.memory_percent_per_gpu, 100000) * t.card_schedulable_memory_mib + 99) // 100
+    ) AS allowed_memory_mib,
+    NOT plausible_grant(t.quantity, t.consumers, t.said_memory_mib, t.cores_percent, t.share_ppm)
+      OR NOT coalesce(greatest(t.c_slices, t.c_total, t.m_slices, t.m_total) <= 1000, TRUE) AS implausible
   FROM typed AS t
   LEFT JOIN percents AS q ON q.cluster = t.cluster AND q.pod_uid = t.pod_uid AND q.container = t.container
 ),
@@ -196,14 +198,14 @@ SELECT
   t.allowed_memory_mib,
   t.requested_cores_percent,
   t.larger_than_request,
-  t.reserved_at,
-  t.bound_at,
+  plausible_stamp(t.reserved_at, t.occurred_at) AS reserved_at,
+  plausible_stamp(t.bound_at, t.occurred_at) AS bound_at,
   t.bind_basis,
   t.valid_from_at,
   t.valid_to_at,
   t.approver,
   t.claim_state,
-  t.claim_reason,
+  CASE WHEN t.implausible THEN 'a figure that no card can have' ELSE t.claim_reason END AS claim_reason,
   t.scheme_first_seen_at AS first_seen_at,
   t.occurred_at AS last_seen_at,
   CASE WHEN t.scheme = 'dra' AND t.source_seen_at > t.occurred_at THEN t.source_seen_at END AS missing_at,
@@ -212,7 +214,7 @@ SELECT
     WHEN t.strength > s.strength THEN 'weaker'
     WHEN t.scheme = 'pod_resources' AND v.holder_uid IS NOT NULL THEN 'weaker'
     WHEN t.card_uuid IS NULL AND t.container_kind = 'init' AND k.quantity >= t.quantity THEN 'weaker'
-    WHEN t.claim_state = 'unreadable' THEN 'unreadable'
+    WHEN t.claim_state = 'unreadable' OR t.implausible THEN 'unreadable'
     WHEN t.scheme = 'device_plugin' AND t.node_registered AND t.resource_name LIKE 'nvidia.com/%' THEN 'without_grant'
     WHEN t.claim_state = 'suspect' OR t.larger_than_request THEN 'suspect'
     ELSE 'counts'

@@ -1,10 +1,6 @@
 -- One row per pod that a request names: the latest sighting tells its state, and every stamp is the latest that any sighting knew.
 -- gone_by_at: the first complete listing of the same source without it, or the creation of its successor of the same name.
-WITH aged AS (
-  SELECT *, row_number() OVER (PARTITION BY cluster, pod_uid ORDER BY occurred_at DESC, fact_id) AS age
-  FROM fact.request
-),
-sightings AS (
+WITH sightings AS (
   SELECT cluster, pod_uid, occurred_at AS seen_at FROM fact.request
   UNION ALL
   SELECT cluster, object_uid, occurred_at FROM fact.sighting WHERE object_kind = 'pod'
@@ -20,6 +16,20 @@ seen AS (
   SELECT cluster, pod_uid, min(seen_at) AS first_seen_at, max(seen_at) AS last_seen_at
   FROM sightings
   GROUP BY cluster, pod_uid
+),
+-- A stamp from before 1970 or from a day after the pod was last seen is a broken clock or an empty field: it is left out.
+aged AS (
+  SELECT
+    r.*,
+    plausible_stamp(r.created_at, s.last_seen_at) AS good_created_at,
+    plausible_stamp(r.scheduled_at, s.last_seen_at) AS good_scheduled_at,
+    plausible_stamp(r.started_at, s.last_seen_at) AS good_started_at,
+    plausible_stamp(r.first_container_at, s.last_seen_at) AS good_first_container_at,
+    plausible_stamp(r.init_done_at, s.last_seen_at) AS good_init_done_at,
+    plausible_stamp(r.last_container_end_at, s.last_seen_at) AS good_last_container_end_at,
+    row_number() OVER (PARTITION BY r.cluster, r.pod_uid ORDER BY r.occurred_at DESC, r.fact_id) AS age
+  FROM fact.request AS r
+  JOIN seen AS s ON s.cluster = r.cluster AND s.pod_uid = r.pod_uid
 ),
 merged AS (
   SELECT
@@ -42,13 +52,20 @@ merged AS (
     min_by(cores_percent, age) FILTER (WHERE cores_percent IS NOT NULL) AS requested_cores_percent,
     min_by(init_count, age) AS init_count,
     max(CASE WHEN age = 1 THEN unreachable_toleration_us END) AS unreachable_toleration_us,
-    min_by(created_at, age) FILTER (WHERE created_at IS NOT NULL) AS created_at,
-    min_by(scheduled_at, age) FILTER (WHERE scheduled_at IS NOT NULL) AS scheduled_at,
-    min_by(started_at, age) FILTER (WHERE started_at IS NOT NULL) AS started_at,
-    min_by(first_container_at, age) FILTER (WHERE first_container_at IS NOT NULL) AS first_container_at,
-    min_by(init_done_at, age) FILTER (WHERE init_done_at IS NOT NULL) AS init_done_at,
-    min_by(last_container_end_at, age) FILTER (WHERE last_container_end_at IS NOT NULL) AS last_container_end_at,
+    min_by(good_created_at, age) FILTER (WHERE good_created_at IS NOT NULL) AS created_at,
+    min_by(good_scheduled_at, age) FILTER (WHERE good_scheduled_at IS NOT NULL) AS scheduled_at,
+    min_by(good_started_at, age) FILTER (WHERE good_started_at IS NOT NULL) AS started_at,
+    min_by(good_first_container_at, age) FILTER (WHERE good_first_container_at IS NOT NULL) AS first_container_at,
+    min_by(good_init_done_at, age) FILTER (WHERE good_init_done_at IS NOT NULL) AS init_done_at,
+    min_by(good_last_container_end_at, age) FILTER (WHERE good_last_container_end_at IS NOT NULL) AS last_container_end_at,
     min_by(deletion_at, age) FILTER (WHERE deletion_at IS NOT NULL) AS deletion_at,
+    max(CASE WHEN created_at IS NOT NULL AND good_created_at IS NULL
+      OR scheduled_at IS NOT NULL AND good_scheduled_at IS NULL
+      OR started_at IS NOT NULL AND good_started_at IS NULL
+      OR first_container_at IS NOT NULL AND good_first_container_at IS NULL
+      OR init_done_at IS NOT NULL AND good_init_done_at IS NULL
+      OR last_container_end_at IS NOT NULL AND good_last_container_end_at IS NULL
+      THEN 1 ELSE 0 END) = 1 AS stamps_refused,
     max(occurred_at) FILTER (WHERE phase NOT IN ('Succeeded', 'Failed')) AS alive_seen_at,
     min(occurred_at) FILTER (WHERE phase IN ('Succeeded', 'Failed')) AS terminal_seen_at,
     min(occurred_at) FILTER (WHERE phase NOT IN ('Succeeded', 'Failed') AND node IS NOT NULL) AS bound_seen_at

@@ -1,0 +1,53 @@
+"""The supply ledger by SQL equals the slow reference on random worlds, and its books close in every one of them."""
+
+from __future__ import annotations
+
+import random
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from steelyard.store import Store
+from tests.ledgers.reference_supply import post_supply
+from tests.ledgers.supply_worlds import by_sql, world_of, worlds
+
+
+@pytest.fixture(scope="module")
+def store() -> Iterator[Store]:
+    with Store.open_memory() as opened:
+        yield opened
+
+
+def residuals(rows: dict[Any, tuple[int, int | None, int]]) -> list[tuple[int, int, int]]:
+    """Supply less all accounts, per place and grain."""
+    balance: dict[Any, list[int]] = defaultdict(lambda: [0, 0, 0])
+    for (kind, place, _node, grain, account, *_), amounts in rows.items():
+        sign = {"supply": 1, "overcommitted": 0}.get(account, -1)
+        for n in range(3):
+            balance[kind, place, grain][n] += sign * (amounts[n] or 0)
+    return [tuple(entry) for entry in balance.values()]  # type: ignore[misc]
+
+
+@given(worlds())
+@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+def test_supply_equals_its_reference_and_closes(store: Store, world: Any) -> None:
+    facts, held, grain = world
+    rows = by_sql(store, facts, held, grain)
+    assert rows == post_supply(world_of(store, grain, held))
+    assert set(residuals(rows)) <= {(0, 0, 0)}
+
+
+@given(worlds(), st.randoms(use_true_random=False))
+@settings(deadline=None, max_examples=15, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+def test_order_and_duplication_change_nothing(store: Store, world: Any, shuffle: random.Random) -> None:
+    facts, held, grain = world
+    rows = by_sql(store, facts, held, grain)
+    again = [*facts, *facts[: len(facts) // 2]]
+    shuffle.shuffle(again)
+    mixed = list(held)
+    shuffle.shuffle(mixed)
+    assert by_sql(store, again, mixed, grain) == rows
