@@ -63,6 +63,7 @@ def bomb(size: int) -> bytes:
         (gzip.compress(POD.encode())[:-9], "malformed_gzip"),
         (gzip.compress(POD.encode())[:20], "malformed_gzip"),
         (b"\x1f\x8b\x08\x00garbage-that-is-no-deflate", "malformed_gzip"),
+        (gzip.compress(POD.encode()) + b"more", "malformed_gzip"),
         (b"x" * (2 << 20), "file_too_large"),
         ("[]", "unrecognised_file"),
         ("{}", "unrecognised_file"),

@@ -14,7 +14,7 @@ import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from steelyard.primitives.errors import UsageError
 from steelyard.primitives.i18n import _
@@ -157,27 +157,40 @@ def _bounded(chunks: Iterable[bytes], bytes_max: int) -> bytes:
 
 
 def _gunzip(data: bytes, bytes_max: int) -> bytes:
-    """All members of a gzip, in steps, so that a bomb costs no more than the bound."""
+    """All members of a gzip, in steps, so that a bomb costs no more than the bound. Zeros between and after members are padding."""
     parts: list[bytes] = []
     size = 0
-    rest = data
-    while rest.startswith(_GZIP):
-        member = zlib.decompressobj(wbits=31)
-        pending: bytes = rest
-        while not member.eof:
-            try:
-                part = member.decompress(pending, 16 * CHUNK_BYTES)
-            except zlib.error as error:
-                raise FileRefused("malformed_gzip", f"not a readable gzip: {error}") from error
+    member: Any = None
+    view = memoryview(data)
+    for start in (*range(0, len(view), CHUNK_BYTES), len(view)):
+        last = start == len(view)
+        pending = bytes(view[start : start + CHUNK_BYTES])
+        while pending or (last and member is not None):
+            if member is None:
+                pending = pending.lstrip(b"\0")
+                if not pending:
+                    break
+                member = zlib.decompressobj(wbits=31)
+            part = _inflate(member, pending)
             size += len(part)
             if size > bytes_max:
                 raise FileRefused("decompression_limit", f"expands to more than {bytes_max} bytes")
-            pending = member.unconsumed_tail
-            if not part and not pending and not member.eof:
-                raise FileRefused("malformed_gzip", "the gzip ends before its data does (cut off)")
             parts.append(part)
-        rest = member.unused_data.lstrip(b"\0")
+            if member.eof:
+                pending, member = member.unused_data, None
+            elif last and not part:
+                raise FileRefused("malformed_gzip", "the gzip ends before its data does (cut off)")
+            else:
+                pending = member.unconsumed_tail
     return b"".join(parts)
+
+
+def _inflate(member: Any, pending: bytes) -> bytes:
+    try:
+        part: bytes = member.decompress(pending, 16 * CHUNK_BYTES)
+    except zlib.error as error:
+        raise FileRefused("malformed_gzip", f"not a readable gzip: {error}") from error
+    return part
 
 
 def to_text(data: bytes) -> tuple[str, int]:

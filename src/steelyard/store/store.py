@@ -31,6 +31,7 @@ _MACRO: Final = re.compile(r"\bCREATE\s+OR\s+REPLACE\s+MACRO\b")
 _IDENTIFIER: Final = re.compile(r"[a-z_][a-z0-9_]*(\.[a-z_][a-z0-9_]*)?\Z")
 _MAGIC: Final = b"DUCK"
 _HEADERS_BYTES: Final = 3 * 4096
+_BATCH_ROWS: Final = 16_384
 _SETTINGS: Final = {"autoinstall_known_extensions": "false", "autoload_known_extensions": "false"}
 
 
@@ -102,7 +103,8 @@ class Store:
         return AppendResult(sum(table.num_rows for table in tables.values()), sum(new.values()), new)
 
     def _append_table(self, fact: type[Fact], table: pa.Table, import_id: str | None) -> int:
-        self._connection.register(BATCH, table)
+        # In several record batches the engine reads the rows with all its threads.
+        self._connection.register(BATCH, pa.Table.from_batches(table.to_batches(max_chunksize=_BATCH_ROWS)))
         try:
             self.execute(appending.batch_sql(fact), [import_id])
         finally:
