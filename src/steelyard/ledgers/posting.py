@@ -94,9 +94,9 @@ def _ensure_ledger(store: Store, ledger: Ledger) -> None:
     names = _names(ledger)
     entry = f"ledger.{ledger.name}_entry"
     store.execute(f"CREATE TABLE IF NOT EXISTS {entry} ({columns}, run_id BIGINT, sign BIGINT, entry_id BIGINT)")
-    store.execute(
-        f"CREATE VIEW IF NOT EXISTS ledger.{ledger.name} AS SELECT {names} FROM {entry} AS e WHERE e.sign = 1 "
-        f"AND NOT EXISTS (SELECT 1 FROM {entry} AS r WHERE r.sign = -1 AND r.entry_id = e.entry_id)"
+    store.execute(  # NOT IN: a NOT EXISTS here costs a past instant of Q1 fifty times as much, entry_id is never NULL
+        f"CREATE OR REPLACE VIEW ledger.{ledger.name} AS SELECT {names} FROM {entry} WHERE sign = 1 "
+        f"AND entry_id NOT IN (SELECT entry_id FROM {entry} WHERE sign = -1)"
     )
 
 
