@@ -149,10 +149,10 @@ def detect_json(document: Any) -> Kind | None:
 def detect_text(text: str) -> Detected | None:
     """The kind of a text by its head; None where it is none that we know."""
     head = text[:HEAD_CHARACTERS]
-    form = smi_form(head)
-    if form is not None:
+    kind = _detect_csv(head)  # first: an asset list has columns that a query of nvidia-smi has too
+    if kind is None and (form := smi_form(head)) is not None:
         return Detected(KINDS["nvidia_smi"], form)
-    kind = _detect_csv(head) or _detect_marks(head)
+    kind = kind or _detect_marks(head)
     return Detected(kind) if kind is not None else None
 
 

@@ -21,7 +21,7 @@ from steelyard.facts.base import columns_of
 from steelyard.facts.finding import Finding
 from steelyard.ledgers.dimensions.registry import build_dimensions
 from steelyard.ledgers.parameters import ModelWeight, PostingParameters
-from steelyard.ledgers.registry import LEDGERS, Ledger, model_text
+from steelyard.ledgers.registry import FINDINGS, LEDGERS, Ledger, model_text
 from steelyard.primitives.clock import Clock
 from steelyard.primitives.errors import InvariantError
 from steelyard.primitives.instant import Instant
@@ -138,11 +138,9 @@ def _post(store: Store, ledger: Ledger, run_id: int) -> Change:
 def _rebuild_findings(store: Store, ledgers: Sequence[Ledger]) -> int:
     names = ", ".join(column.name for column in columns_of(Finding))
     store.execute("DELETE FROM ledger.finding")
-    for ledger in ledgers:
-        if ledger.findings_file is not None:
-            store.execute(
-                f"INSERT INTO ledger.finding ({names}) SELECT {names} FROM ({model_text(ledger.findings_file)}) AS found"
-            )
+    files = [ledger.findings_file for ledger in ledgers if ledger.findings_file is not None]
+    for file in (*files, *FINDINGS):
+        store.execute(f"INSERT INTO ledger.finding ({names}) SELECT {names} FROM ({model_text(file)}) AS found")
     return int(store.rows("SELECT count(*) FROM ledger.finding")[0][0])
 
 

@@ -112,3 +112,6 @@ SUPPLY: Final = Ledger(
 )
 
 LEDGERS: Final[tuple[Ledger, ...]] = (HOLDING, SUPPLY)
+
+FINDINGS: Final = ("inventory_findings.sql",)
+"""Findings that stand on facts and dimensions alone and belong to no ledger; columns as ``Ledger.findings_file``."""
