@@ -129,6 +129,7 @@ def test_a_log_that_opens_with_a_bracket_is_not_json(head: str, expected: bool) 
         ("\ufeffsn;gpu;model\n", "openb_nodes"),
         ("Serial Number,Rack,Owner,Price\n", "inventory"),
         ("device_uuid,holder,from,to\n", "holdings"),
+        ("index,uuid,serial,rack,owner,price\n0,GPU-1,S1,R1,lab,5\n", "inventory"),
         ("---\napiVersion: v1\n", "kubernetes_yaml"),
         ("# made by hand\nkind: List\n", "kubernetes_yaml"),
         ("- apiVersion: v1\n", "kubernetes_yaml"),

@@ -102,6 +102,13 @@ def test_two_rows_share_an_identity_exactly_when_they_are_equal(
         assert store.append(facts[::-1]).new == 0
 
 
+def test_text_that_imitates_the_next_column_is_still_another_fact(store: Store) -> None:
+    honest = node(gpu_product="x", gpu_memory_mib=1)
+    for imitation in ("x\x1fgpu_memory_mib=1", "1:x\x1fgpu_memory_mib=1"):
+        assert store.append([honest, node(gpu_product=imitation)]).new_by_table["node"] > 0
+    assert store.rows("SELECT count(*) FROM fact.node") == [(3,)]
+
+
 def test_a_null_where_the_default_is_a_value_is_another_fact_than_the_default(store: Store) -> None:
     common = {
         "source": "t",
