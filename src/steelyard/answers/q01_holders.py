@@ -7,6 +7,7 @@ between them, but "free" may only be said of instants at which somebody saw all 
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -88,6 +89,9 @@ GROUP_COLUMNS: Final = (
     Column("memory_mib", "MiB"),
     Column("cores_percent", "%"),
 )
+_NO_CARD: Final[Record] = dict.fromkeys(("device_index", "model", "vendor", "node"))
+_UUID: Final = re.compile(r"GPU-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\Z")
+
 FIGURES: Final[Mapping[str, tuple[str, str]]] = {
     "devices_count": ("1", "physical cards known at the instant, by UUID"),
     "devices_held_count": ("1", "cards of which at least a part is held"),
@@ -130,27 +134,28 @@ class Card:
     watched: bool = False
     unplaced_near: bool = False
     share_unknown: bool = False
+    lost: bool = False
 
     @property
     def taken_ppm(self) -> int:
         """Held, reserved and in suspense together."""
         return self.held_ppm + self.reserved_ppm + self.in_suspense_ppm
 
-    @property
-    def lost(self) -> bool:
-        """Whether driver or kernel says that the card is gone."""
-        return bool(self.record.get("state") == "lost")
-
 
 @dataclass(slots=True)
 class Scene:
-    """All clusters at their instant: the certain holders, the possible ones, the cards, the counted places."""
+    """All clusters at their instant: the certain holders, the possible ones, the cards, the counted places.
+
+    ``by_pod``: every dimension of the pods is needed, not only those that the table shows. ``device_uuid``: the only card asked about.
+    """
 
     holders: list[Record] = field(default_factory=list)
     possible: list[Record] = field(default_factory=list)
     cards: dict[tuple[str, str], Card] = field(default_factory=dict)
     places: list[Card] = field(default_factory=list)
     outside: list[str] = field(default_factory=list)
+    by_pod: bool = False
+    device_uuid: str | None = None
 
 
 def title() -> str:
@@ -170,8 +175,10 @@ def answer(rows: Rows, spec: HoldersSpec) -> Answer:
     where = dimensions.filters(spec.where, dimensions.HOLDING, reading)
     times = grounds.known_times(reading)
     at = spec.at if spec.at is not None else max(time.last for time in times)
-    scene = _scene(reading, times, spec.at)
-    balance = grounds.residual(reading, _grain_window(reading, at))
+    grain_us = _grain_us(reading)
+    scene = Scene(by_pod=bool(by or where), device_uuid=_one_card(spec.where))
+    _fill(scene, reading, times, spec.at, grain_us)
+    balance = grounds.residual(reading, _grain_window(grain_us, at))
     if len(scene.outside) == len(times):
         figures = _unknown_figures("; ".join(scene.outside))
         return _assemble(spec, at, scene, (*figures, balance), (), reading)
@@ -186,16 +193,24 @@ def answer(rows: Rows, spec: HoldersSpec) -> Answer:
     return _assemble(spec, at, scene, (*figures, balance), tables, reading, coverage)
 
 
-def _grain_window(reading: Reading, at: Instant) -> Window:
-    """The grain that ends at or holds ``at``: the balance is struck there, so that a past instant costs no scan of all supply."""
+def _grain_us(reading: Reading) -> int:
     rows = reading.run("grain")
-    grain = int(rows[0]["grain_us"]) if rows and rows[0]["grain_us"] else HOUR_US
-    start = (at - 1) // grain * grain
-    return Window(start, start + grain)
+    return int(rows[0]["grain_us"]) if rows and rows[0]["grain_us"] else HOUR_US
 
 
-def _scene(reading: Reading, times: Sequence[KnownTime], asked: Instant | None) -> Scene:
-    scene = Scene()
+def _grain_window(grain_us: int, at: Instant) -> Window:
+    """The grain that ends at or holds ``at``: the balance is struck there, so that a past instant costs no scan of all supply."""
+    start = (at - 1) // grain_us * grain_us
+    return Window(start, start + grain_us)
+
+
+def _one_card(where: Mapping[str, str]) -> str | None:
+    """The card that alone is asked about, by its whole UUID: then nothing else is fetched."""
+    named = next((where[name] for name in ("gpu", "device") if name in where), "")
+    return named if _UUID.match(named) else None
+
+
+def _fill(scene: Scene, reading: Reading, times: Sequence[KnownTime], asked: Instant | None, grain_us: int) -> None:
     for time in times:
         at = time.last if asked is None else asked
         if not time.first <= at <= time.last:
@@ -208,32 +223,40 @@ def _scene(reading: Reading, times: Sequence[KnownTime], asked: Instant | None) 
                 )
             )
             continue
-        _add_cluster(scene, reading, time, at)
-    return scene
+        _add_cluster(scene, reading, time, _Moment(at, _grain_window(grain_us, at)))
 
 
-def _add_cluster(scene: Scene, reading: Reading, time: KnownTime, at: Instant) -> None:
+@dataclass(frozen=True, slots=True)
+class _Moment:
+    """An instant and the grain in which its balance is struck."""
+
+    at: Instant
+    grain: Window
+
+
+def _add_cluster(scene: Scene, reading: Reading, time: KnownTime, moment: _Moment) -> None:
+    at, window = moment.at, moment.grain
     scopes = grounds.watched_scopes(reading, time.cluster, at)
     known: dict[str, Record] = {}
-    for record in reading.run("devices", cluster=time.cluster, at_us=at):
+    for record in reading.run("devices", cluster=time.cluster, at_us=at, device_uuid=scene.device_uuid):
         known[record["device_uuid"]] = record
         if record["valid"]:
             supply = 0 if record["basis"] == "asset_list" else CARD_PPM
-            scene.cards[time.cluster, record["device_uuid"]] = Card(record, supply)
-    window = _grain_window(reading, at)
+            lost = record["state"] == "lost"
+            scene.cards[time.cluster, record["device_uuid"]] = Card(record, supply, lost=lost)
     overlap = max(1, min(window.end, time.last) - max(window.start, time.first))
     for record in reading.run("counted_places", cluster=time.cluster, grain_at_us=window.start):
         ppm = round(Fraction(record["amount_gpu_us"] * CARD_PPM, overlap))
         scene.places.append(Card({**record, "cluster": time.cluster}, ppm))
-    for record in reading.run("holders", cluster=time.cluster, at_us=at):
-        card = known.get(record["device_uuid"])
-        for name in ("device_index", "model", "vendor"):
-            record[name] = card[name] if card else None
-        if record["node"] is None and card is not None:
+    asked = {"all_dimensions": scene.by_pod, "device_uuid": scene.device_uuid}
+    for record in reading.run("holders", cluster=time.cluster, at_us=at, **asked):
+        card = known.get(record["device_uuid"], _NO_CARD)
+        record["device_index"], record["model"], record["vendor"] = card["device_index"], card["model"], card["vendor"]
+        if record["node"] is None:
             record["node"] = card["node"]
         (scene.holders if record["certain"] else scene.possible).append(record)
         if record["certain"]:
-            _take(scene, record, card)
+            _take(scene, record, None if card is _NO_CARD else card)
     for place in (*scene.cards.values(), *scene.places):
         if place.record["cluster"] == time.cluster:
             place.watched = "cluster" in scopes or f"node/{place.record['node']}" in scopes
@@ -249,11 +272,15 @@ def _take(scene: Scene, record: Record, known: Record | None) -> None:
     if key not in scene.cards:
         scene.cards[key] = Card(known or _bare_device(record), CARD_PPM)
     card = scene.cards[key]
-    amount = int(record["share_ppm"] or 0)
-    card.share_unknown |= record["share_ppm"] is None
-    card.held_ppm += amount if record["occupancy"] == "held" else 0
-    card.reserved_ppm += amount if record["occupancy"] == "reserved" else 0
-    card.in_suspense_ppm += amount if record["occupancy"] == "in_suspense" else 0
+    amount, occupancy = record["share_ppm"], record["occupancy"]
+    if amount is None:
+        card.share_unknown = True
+    elif occupancy == "held":
+        card.held_ppm += amount
+    elif occupancy == "reserved":
+        card.reserved_ppm += amount
+    else:
+        card.in_suspense_ppm += amount
     card.pods.add(_pod_name(record))
 
 
@@ -279,10 +306,11 @@ def _bare_device(record: Record) -> Record:
 
 def _narrow(scene: Scene, where: Sequence[Filter]) -> None:
     """Keep what the conditions admit: holders that meet all; cards that meet those about cards and, if others are asked, hold for one."""
-    neighbours = {key: frozenset(card.pods) for key, card in scene.cards.items()}
+    neighbours = {key: sorted(card.pods) for key, card in scene.cards.items() if len(card.pods) > 1}
     for record in (*scene.holders, *scene.possible):
-        others = neighbours.get((record["cluster"], record["device_uuid"]), frozenset()) - {_pod_name(record)}
-        record["neighbours"] = ", ".join(sorted(others)) or None
+        own = _pod_name(record)
+        others = [name for name in neighbours.get((record["cluster"], record["device_uuid"]), ()) if name != own]
+        record["neighbours"] = ", ".join(others) or None
     if not where:
         return
     scene.holders = [row for row in scene.holders if all(condition.admits(row) for condition in where)]
@@ -364,7 +392,6 @@ def _holder_row(row: Record, neighbours: str | None) -> Sequence[Value]:
     device: Value = row["device_uuid"]
     if device is None:
         device = Unknown(row["device_unknown_reason"] or _("no source names the card"))
-    kind, name = row["workload_kind"], row["workload_name"]
     return (
         device,
         row["namespace"],
@@ -378,7 +405,7 @@ def _holder_row(row: Record, neighbours: str | None) -> Sequence[Value]:
         row["unit_id"],
         row["profile"],
         row["containers"],
-        f"{kind}/{name}" if kind and name else None,
+        row["workload"],
         row["started"],
         row["ended"],
         row["evidence_grade"],

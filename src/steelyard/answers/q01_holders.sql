@@ -13,6 +13,7 @@ WITH alive AS (
     FROM ledger.holding
     WHERE cluster = $cluster
         AND started_at <= make_timestamp($at_us)
+        AND ($device_uuid IS NULL OR device_uuid IS NULL OR device_uuid = $device_uuid)
         AND (
             ended_at IS NULL
             OR ended_at > make_timestamp($at_us)
@@ -22,13 +23,18 @@ WITH alive AS (
 )
 SELECT
     alive.cluster, alive.pod_uid, alive.namespace, alive.pod, alive.containers, alive.scheme, alive.place_kind,
-    alive.place_id, alive.node, alive.device_uuid, alive.device_unknown_reason, alive.unit_kind, alive.unit_id,
-    alive.profile, alive.quantity, alive.segment, alive.occupancy, alive.share_ppm, alive.share_at_least_ppm,
-    alive.share_basis,
-    alive.memory_mib, alive.cores_percent, alive.start_basis, alive.end_basis, alive.evidence_grade, alive.certain,
+    alive.node, alive.device_uuid, alive.device_unknown_reason, alive.unit_kind, alive.unit_id, alive.profile,
+    alive.quantity, alive.occupancy, alive.share_ppm, alive.share_at_least_ppm, alive.share_basis,
+    alive.memory_mib, alive.cores_percent, alive.start_basis, alive.evidence_grade, alive.certain,
     replace(CAST(alive.started_at AS VARCHAR), ' ', 'T') || 'Z' AS started,
     replace(CAST(alive.ended_at AS VARCHAR), ' ', 'T') || 'Z' AS ended,
-    pod.tenant, pod.workload_kind, pod.workload_name, pod.queue, pod.qos, pod.scheduler, pod.phase
+    pod.tenant, pod.workload_kind || '/' || pod.workload_name AS workload,
+    CASE WHEN $all_dimensions THEN pod.workload_kind END AS workload_kind,
+    CASE WHEN $all_dimensions THEN pod.workload_name END AS workload_name,
+    CASE WHEN $all_dimensions THEN pod.queue END AS queue,
+    CASE WHEN $all_dimensions THEN pod.qos END AS qos,
+    CASE WHEN $all_dimensions THEN pod.scheduler END AS scheduler,
+    CASE WHEN $all_dimensions THEN pod.phase END AS phase
 FROM alive
 LEFT JOIN dim.pod AS pod ON pod.cluster = alive.cluster AND pod.pod_uid = alive.pod_uid
 ORDER BY alive.device_uuid, alive.node, alive.unit_id, alive.namespace, alive.pod, alive.pod_uid, alive.started_at;
@@ -42,6 +48,7 @@ SELECT
     AND coalesce(valid_to_at >= make_timestamp($at_us), TRUE) AS valid
 FROM dim.device
 WHERE cluster = $cluster
+    AND ($device_uuid IS NULL OR device_uuid = $device_uuid)
 QUALIFY row_number() OVER (PARTITION BY device_uuid ORDER BY valid DESC, valid_from_at DESC NULLS LAST, node) = 1
 ORDER BY node, device_index, device_uuid;
 
