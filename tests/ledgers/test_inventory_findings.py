@@ -15,7 +15,7 @@ from steelyard.primitives.instant import HOUR_US, Instant, parse_instant
 from steelyard.store import Store
 
 NOW = parse_instant("2026-11-30T12:00:00Z")
-CODES = ("asset_never_seen", "device_not_in_asset_list", "asset_on_other_node", "asset_list_not_comparable")
+CODES = ("asset_never_seen", "card_not_on_asset_list", "asset_on_other_node", "asset_list_not_comparable")
 
 
 def card(uuid: str, serial: str | None = None, node: str = "n1", at: Instant = NOW) -> Device:
@@ -67,11 +67,11 @@ def findings(facts: Sequence[Device | InventoryBasis]) -> set[tuple[str, str, st
         ),
         (
             [card("GPU-a", "S1"), card("GPU-c", "S3"), asset("GPU-a", "S1")],
-            {("device_not_in_asset_list", "device GPU-c", "warning")},
+            {("card_not_on_asset_list", "device GPU-c", "warning")},
         ),
         (
             [card("GPU-a", "S1"), card("GPU-c", "S3"), asset(None, "S1"), asset(None, "S9")],
-            {("device_not_in_asset_list", "device GPU-c", "warning"), ("asset_never_seen", "asset S9", "warning")},
+            {("card_not_on_asset_list", "device GPU-c", "warning"), ("asset_never_seen", "asset S9", "warning")},
         ),
         (
             [card("GPU-a", "S1", node="n7"), asset("GPU-a", "S1", node="n1")],

@@ -83,7 +83,7 @@ found AS (
     WHERE comparable
     UNION ALL
     SELECT
-        cluster, 'device_not_in_asset_list', 'warning', 'device ' || device_uuid, 'it was seen, and the asset list does not name it',
+        cluster, 'card_not_on_asset_list', 'warning', 'device ' || device_uuid, 'it was seen, and the asset list does not name it',
         json_object('serial', serial, 'node', node, 'model', model)
     FROM seen_only
     WHERE comparable

@@ -86,7 +86,7 @@ def test_paper_and_racks_are_compared(imported: tuple[ImportReport, Store]):
     rows = store.rows(
         "SELECT code, right(subject, 1) FROM ledger.finding WHERE source = 'ledger.inventory' ORDER BY ALL"
     )
-    assert rows == [("asset_never_seen", "3"), ("device_not_in_asset_list", "9")]
+    assert rows == [("asset_never_seen", "3"), ("card_not_on_asset_list", "9")]
 
 
 def test_the_books_close_over_lent_cards(imported: tuple[ImportReport, Store]):
