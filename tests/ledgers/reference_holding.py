@@ -96,12 +96,12 @@ class _World:
         if not grant.pod_uid.startswith("name:"):
             return grant.pod_uid
         lived = [
-            (request.created_at or 0, request.pod_uid)
+            (-(request.created_at or 0), request.pod_uid)
             for request in self.requests
             if f"name:{request.namespace}/{request.pod}" == grant.pod_uid
             and (request.created_at or 0) <= grant.occurred_at
         ]
-        return max(lived)[1] if lived else grant.pod_uid
+        return min(lived)[1] if lived else grant.pod_uid
 
     def device(self, uuid: str | None, column: str) -> Any:
         seen = [(fact.occurred_at, getattr(fact, column)) for fact in self.devices if fact.device_uuid == uuid]
@@ -187,10 +187,16 @@ def _standing(uid: str, life: _Life | None, world: _World) -> tuple[list[tuple[G
             and life.end <= grant.occurred_at
         )
     ]
+    # The kubelet lists no init containers; their cards are given again to the app containers.
+    kubelet = sum(
+        grant.quantity for grant in valid if grant.scheme == "pod_resources" and grant.container_kind != "init"
+    )
     counted = []
     for grant in valid:
         rank = STRENGTH.index(grant.scheme)
         if any(other.container == grant.container and STRENGTH.index(other.scheme) < rank for other in valid):
+            continue
+        if grant.scheme == "device_plugin" and grant.container_kind == "init" and 0 < grant.quantity <= kubelet:
             continue
         if grant.claim_state == "unreadable":
             continue

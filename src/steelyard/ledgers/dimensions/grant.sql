@@ -163,7 +163,7 @@ claimed_units AS (
 kubelet_cards AS (
   SELECT cluster, holder_uid, sum(quantity) AS quantity
   FROM typed
-  WHERE scheme = 'pod_resources' AND container_kind <> 'init'
+  WHERE scheme = 'pod_resources' AND container_kind <> 'init' AND claim_state <> 'rejected' AND NOT coalesce(over_by_then, FALSE)
   GROUP BY cluster, holder_uid
 )
 SELECT
@@ -213,7 +213,7 @@ SELECT
     WHEN t.admin_access OR t.claim_state = 'rejected' OR coalesce(t.over_by_then, FALSE) THEN 'refused'
     WHEN t.strength > s.strength THEN 'weaker'
     WHEN t.scheme = 'pod_resources' AND v.holder_uid IS NOT NULL THEN 'weaker'
-    WHEN t.card_uuid IS NULL AND t.container_kind = 'init' AND k.quantity >= t.quantity THEN 'weaker'
+    WHEN t.card_uuid IS NULL AND t.container_kind = 'init' AND t.strength > 8 AND k.quantity >= t.quantity THEN 'weaker'
     WHEN t.claim_state = 'unreadable' OR t.implausible THEN 'unreadable'
     WHEN t.scheme = 'device_plugin' AND t.node_registered AND t.resource_name LIKE 'nvidia.com/%' THEN 'without_grant'
     WHEN t.claim_state = 'suspect' OR t.larger_than_request THEN 'suspect'
