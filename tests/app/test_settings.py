@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import tomllib
 from pathlib import Path
 
 import pytest
 
-from steelyard.app.settings import FILE_NAME, Settings, load_settings
+from steelyard.app.settings import FILE_NAME, ImportLimits, Settings, load_settings
 from steelyard.primitives.errors import UsageError
 from steelyard.sources.shared.context import ReadSettings
 
@@ -101,6 +102,14 @@ def test_a_variable_wins_over_the_file(tmp_path: Path, monkeypatch: pytest.Monke
     assert (settings.grain_minutes, settings.cluster) == (30, "east-1")
     assert (settings.import_limits.line_bytes_max, settings.import_limits.json_depth_max) == (2048, 50)
     assert [rule.by for rule in settings.tenant_rules] == ["annotation"]
+
+
+def test_the_documented_example_is_a_settings_file_that_names_every_setting(tmp_path: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs/settings.md").read_text()
+    example = page.split("```toml\n")[1].split("```")[0]
+    (tmp_path / FILE_NAME).write_text(example)
+    assert load_settings(tmp_path).model_fields_set == set(Settings.model_fields)
+    assert set(tomllib.loads(example)["import_limits"]) == set(ImportLimits.model_fields)
 
 
 @pytest.mark.parametrize(
