@@ -128,7 +128,15 @@ def pod(uid: str, tenant: int, uuid: str, node: str, start: int, stop: int, seen
 
 def over_parquet(store: Store, folder: Path) -> None:
     """``fact.device_sample`` reads the Parquet files; columns that they lack are not known."""
-    present = {"cluster", "device_uuid", "occurred_at", "interval_us", "memory_used_mib", "util_gpu_ratio", "sm_active_ratio"}
+    present = {
+        "cluster",
+        "device_uuid",
+        "occurred_at",
+        "interval_us",
+        "memory_used_mib",
+        "util_gpu_ratio",
+        "sm_active_ratio",
+    }
     cells = ", ".join(
         column.name if column.name in present else f"CAST(NULL AS {column.sql_type}) AS {column.name}"
         for column in columns_of(DeviceSample)
@@ -204,7 +212,8 @@ def ask(store: Store, days: int, questions: int) -> dict[str, Any]:
     store.execute("CREATE TABLE IF NOT EXISTS ledger.bench_grouping (nothing BIGINT)")
     instants = [START + int(offset) for offset in random.integers(0, days * DAY_US, questions + 5)]
     seconds = [
-        timed(lambda at=at: q01_holders.answer(store, q01_holders.HoldersSpec(at=at))) for at in instants  # type: ignore[misc]
+        timed(lambda at=at: q01_holders.answer(store, q01_holders.HoldersSpec(at=at)))
+        for at in instants  # type: ignore[misc]
     ][5:]
     if not seconds:
         return {}

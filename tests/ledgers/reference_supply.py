@@ -184,7 +184,9 @@ def device_places(world: World) -> Iterator[Place]:
         if row["place_kind"] == "device":
             seen[row["place_id"]] += [row["started_at"], end_of(row)]
     for uuid, instants in seen.items():
-        rows = sorted((r for r in world.cards if r["device_uuid"] == uuid), key=lambda r: (r["first_seen_at"], r["node"]))
+        rows = sorted(
+            (r for r in world.cards if r["device_uuid"] == uuid), key=lambda r: (r["first_seen_at"], r["node"])
+        )
         homes: list[tuple[int, str | None]] = [(row["first_seen_at"], row["node"]) for row in rows]
         if not homes:
             homes = [(0, min((r["node"] for r in world.holdings if r["place_id"] == uuid and r["node"]), default=None))]
@@ -344,12 +346,20 @@ def post_place(world: World, place: Place) -> Mapping[Key, tuple[int, int | None
         wants = [asked(row, place) for row in active]
         memory_cap = None if place.memory_mib is None else cards * place.memory_mib
         caps = (cards * 1_000_000, memory_cap, cards * 100)
-        gets = list(zip(*(scaled([want[n] for want in wants], caps[n]) for n in range(3)), strict=True)) if wants else []
+        gets = (
+            list(zip(*(scaled([want[n] for want in wants], caps[n]) for n in range(3)), strict=True)) if wants else []
+        )
         for row, want, got in zip(active, wants, gets, strict=True):
             own = base
             if since is not None:
                 own = "down" if t >= since + toleration_of(world, row["pod_uid"]) else "unknown"
-            account = row["occupancy"] if row["occupancy"] != "held" else "held" if place.kind == "device" else "held_unplaced"
+            account = (
+                row["occupancy"]
+                if row["occupancy"] != "held"
+                else "held"
+                if place.kind == "device"
+                else "held_unplaced"
+            )
             key = (node, grain, rest, base, own, account, row["pod_uid"], row["unit_id"])
             for n in range(3):
                 held[key][n] += us * (got[n] or 0)

@@ -45,7 +45,11 @@ def spans(draw: st.DrawFn) -> tuple[int, int]:
 def holdings(draw: st.DrawFn) -> Row:
     start, end = draw(spans())
     kind = draw(st.sampled_from(["device", "device", "device", "node", "cluster"]))
-    place = {"device": draw(st.one_of(CARDS, st.just("GPU-x"))), "node": draw(st.sampled_from(["n1", "n2", "n3", "n4"])), "cluster": "default"}
+    place = {
+        "device": draw(st.one_of(CARDS, st.just("GPU-x"))),
+        "node": draw(st.sampled_from(["n1", "n2", "n3", "n4"])),
+        "cluster": "default",
+    }
     still_open = draw(st.booleans())
     share = draw(st.one_of(st.none(), st.integers(0, 1_300_000), st.sampled_from([1_000_000, 333_333, 500_000])))
     return {
@@ -181,7 +185,13 @@ def worlds(draw: st.DrawFn) -> tuple[list[Fact], list[Row], int]:
         *draw(st.lists(bases(), max_size=3, unique_by=lambda basis: basis.natural_key)),
         *draw(st.lists(requests(), max_size=3)),
     ]
-    held = draw(st.lists(holdings(), max_size=6, unique_by=lambda row: (row["place_id"], row["pod_uid"], row["unit_id"], row["started_at"])))
+    held = draw(
+        st.lists(
+            holdings(),
+            max_size=6,
+            unique_by=lambda row: (row["place_id"], row["pod_uid"], row["unit_id"], row["started_at"]),
+        )
+    )
     return facts, held, draw(st.sampled_from(GRAINS))
 
 
@@ -229,7 +239,8 @@ def records(store: Store, table: str) -> list[Row]:
     """All rows of a table; instants as integers."""
     schema, name = table.split(".")
     columns = store.rows(
-        "SELECT column_name, data_type FROM information_schema.columns WHERE table_schema = ? AND table_name = ?", [schema, name]
+        "SELECT column_name, data_type FROM information_schema.columns WHERE table_schema = ? AND table_name = ?",
+        [schema, name],
     )
     select = ", ".join(f"epoch_us({c}) AS {c}" if kind == "TIMESTAMP" else f'"{c}"' for c, kind in columns)
     return store.records(f"SELECT {select} FROM {table}")
