@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+os.environ["STEELYARD_LANG"] = "en"  # claims quote messages in the source language
+
 REPOSITORY = Path(__file__).resolve().parent.parent
 
 
