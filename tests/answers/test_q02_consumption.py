@@ -170,6 +170,7 @@ def test_where_shares_exceed_the_card_a_cut_grain_counts_their_part() -> None:
     result = ask(estate, "08:10", "08:40", by=("pod",))
     assert [row["gpu_hours_granted"] for row in records(result, "consumption")] == [Fraction("0.25")] * 2
     assert [row["memory_granted_mib_hours"] for row in records(result, "consumption")] == [4_000] * 2
+    assert [row["gpu_hours_overcommitted"] for row in records(result, "consumption")] == [Fraction("0.125")] * 2
 
 
 def test_reserved_and_suspended_time_is_in_no_total_of_granted_time() -> None:

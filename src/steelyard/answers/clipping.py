@@ -19,7 +19,8 @@ _PPM_PER_PERCENT: Final = 10_000
 
 
 def booked_rows(holdings: Iterable[Record], card_memory_mib: Mapping[tuple[str, str], int | None]) -> Iterator[Record]:
-    """One row per holding, clipped to ``start_us`` .. ``end_us``, in the shape of the ledger's booked rows.
+    """One row per holding, clipped to ``start_us`` .. ``end_us``, in the shape of the ledger's booked rows; a second one, of the account
+    ``overcommitted``, where it was given more than counts.
 
     ``card_memory_mib``: by (cluster, device UUID). Amounts are floored once per holding. A grant that states no memory or cores holds its
     share of the card's; where the card's memory is not known, memory is None. At a place without known cards shares are not
@@ -38,7 +39,11 @@ def booked_rows(holdings: Iterable[Record], card_memory_mib: Mapping[tuple[str, 
         memory_time = _products(rows, mibs, memory) if memory is not None else [None] * len(rows)
         cores_time = _products(rows, cores, _CORES_WHOLE if whole else None)
         for row, product, mib_us, percent_us in zip(rows, gpu_time, memory_time, cores_time, strict=True):
-            yield _booked(row, product // WHOLE_PPM, mib_us, percent_us)
+            booked = _booked(row, product // WHOLE_PPM, mib_us, percent_us)
+            yield booked
+            asked = (row["end_us"] - row["start_us"]) * int(row["share_ppm"])
+            if asked > product:
+                yield {**booked, "account": "overcommitted", "amount_gpu_us": (asked - product) // WHOLE_PPM}
 
 
 def _memory_mib(row: Record, card_mib: int | None) -> int:

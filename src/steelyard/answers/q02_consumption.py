@@ -19,7 +19,7 @@ from steelyard.answers.contract import Answer, Column, Evidence, Figure, Table, 
 from steelyard.answers.dimensions import Dimension
 from steelyard.answers.grounds import KnownTime
 from steelyard.answers.reading import Reading, Record, Rows, int_or_none
-from steelyard.definitions import gpu_time, normalised_gpu_hours
+from steelyard.definitions import conservation, gpu_time, normalised_gpu_hours
 from steelyard.definitions.grain import grain_start
 from steelyard.definitions.models import model_tokens
 from steelyard.definitions.normalised_gpu_hours import REFERENCE_WEIGHT_PPM, normalised_gpu_time_us
@@ -31,6 +31,7 @@ from steelyard.primitives.unknown import Unknown
 SQL: Final = Path(__file__).with_suffix(".sql")
 VERSION: Final = "1"
 _TIME: Final = f"gpu_time {gpu_time.VERSION}"
+_BOOKS: Final = f"conservation {conservation.VERSION}"
 _NORMALISED: Final = f"normalised_gpu_hours {normalised_gpu_hours.VERSION}"
 
 AMOUNT_COLUMNS: Final = (
@@ -45,6 +46,7 @@ AMOUNT_COLUMNS: Final = (
     Column("memory_used_mib_hours", "MiB-h"),
     Column("memory_peak_mib", "MiB"),
     Column("use_observed_ratio", "1"),
+    Column("gpu_hours_overcommitted", "GPU-h"),
     Column("gpu_hours_held_down", "GPU-h"),
     Column("gpu_hours_reserved", "GPU-h"),
     Column("gpu_hours_in_suspense", "GPU-h"),
@@ -66,6 +68,7 @@ POD_COLUMNS: Final = (
     Column("gpu_hours_used", "GPU-h"),
     Column("gpu_hours_used_upper", "GPU-h"),
     Column("gpu_hours_waste", "GPU-h"),
+    Column("gpu_hours_overcommitted", "GPU-h"),
     Column("use_observed_ratio", "1"),
     Column("pod_uid"),
     Column("cluster"),
@@ -90,6 +93,10 @@ METHODS: Final[Mapping[str, tuple[str, str]]] = {
     "memory_granted_mib_hours": ("MiB-h", "memory granted x time"),
     "memory_used_mib_hours": ("MiB-h", "memory of the pod's processes x time, over observed time"),
     "memory_peak_mib": ("MiB", "largest memory of the pod's processes on one card in a sample"),
+    "gpu_hours_overcommitted": (
+        "GPU-h",
+        f"{_BOOKS}: what was given on top of what the card has; granted + this = share x time",
+    ),
     "gpu_hours_held_down": ("GPU-h", f"{_TIME}: the part of granted in which the card was down"),
     "gpu_hours_reserved": ("GPU-h", f"{_TIME}: account reserved; not in granted"),
     "gpu_hours_in_suspense": ("GPU-h", f"{_TIME}: account in_suspense; claims not accepted, in no tenant's total"),
@@ -113,6 +120,7 @@ class Line:
     record: Record
     granted_us: int = 0
     normalised_us: int = 0
+    overcommitted_us: int = 0
     down_us: int = 0
     reserved_us: int = 0
     in_suspense_us: int = 0
@@ -296,6 +304,9 @@ def _book(line: Line, row: Record, weight_ppm: int) -> None:
     if row["account"] == "in_suspense":
         line.in_suspense_us += amount
         return
+    if row["account"] == "overcommitted":
+        line.overcommitted_us += amount
+        return
     line.granted_us += amount
     normalised = normalised_gpu_time_us(amount, weight_ppm)
     line.normalised_us += normalised if isinstance(normalised, int) else 0
@@ -332,7 +343,7 @@ def _amounts(lines: Sequence[Line]) -> dict[str, Value]:
     memory_missing = sum(line.memory_missing for line in lines)
     cores_missing = sum(line.cores_missing for line in lines)
     cores_hours = Fraction(sum(line.cores_percent_us for line in lines), 100 * HOUR_US)
-    not_stated = Unknown(_("some grants do not state it"))
+    not_stated = Unknown(_("for some grants neither the grant nor the card states it"))
     return {
         "gpu_hours_granted": _hours(sum(line.granted_us for line in lines)),
         "gpu_hours_normalised": _hours(sum(line.normalised_us for line in lines)),
@@ -346,6 +357,7 @@ def _amounts(lines: Sequence[Line]) -> dict[str, Value]:
         "memory_used_mib_hours": _observed(lines, "memory_used_mib_us", _("no sample shows the pod's processes")),
         "memory_peak_mib": _peak(lines),
         "use_observed_ratio": _observed_ratio(lines),
+        "gpu_hours_overcommitted": _hours(sum(line.overcommitted_us for line in lines)),
         "gpu_hours_held_down": _hours(sum(line.down_us for line in lines)),
         "gpu_hours_reserved": _hours(sum(line.reserved_us for line in lines)),
         "gpu_hours_in_suspense": _hours(sum(line.in_suspense_us for line in lines)),
@@ -409,7 +421,8 @@ def _pod_row(group: Sequence[Line], pod: Record | None) -> Sequence[Value]:
         used if isinstance(used, Unknown) else _mean(used, observed),
         amounts["memory_peak_mib"],
         *(amounts[name] for name in ("gpu_hours_granted", "gpu_hours_normalised", "gpu_hours_used")),
-        *(amounts[name] for name in ("gpu_hours_used_upper", "gpu_hours_waste", "use_observed_ratio")),
+        *(amounts[name] for name in ("gpu_hours_used_upper", "gpu_hours_waste")),
+        *(amounts[name] for name in ("gpu_hours_overcommitted", "use_observed_ratio")),
         record["pod_uid"],
         record["cluster"],
     )
@@ -531,6 +544,10 @@ def _blind_spots(lines: Sequence[Line], span: Window, window: Window, grains: Gr
         spots.append(_("the window cuts a grain: use is counted in whole grains only, grants are clipped exactly"))
     if any(line.share_unknown for line in lines):
         spots.append(_("some grants do not tell their share of the card: what is known of it is counted"))
+    if any(line.overcommitted_us for line in lines):
+        spots.append(
+            _("some cards were given out beyond what they have: each holder counts its part, the rest is overcommitted")
+        )
     if any(line.in_suspense_us for line in lines):
         spots.append(_("claims in suspense are in no total of granted time; they stand apart"))
     return spots

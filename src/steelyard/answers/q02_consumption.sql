@@ -16,7 +16,7 @@ FROM ledger.supply
 WHERE grain_at >= make_timestamp($from_us)
     AND grain_at < make_timestamp($to_us)
     AND pod_uid IS NOT NULL
-    AND account IN ('held', 'held_unplaced', 'reserved', 'in_suspense')
+    AND account IN ('held', 'held_unplaced', 'reserved', 'in_suspense', 'overcommitted')
 GROUP BY cluster, place_kind, place_id, node, device_uuid, pod_uid, account;
 
 -- name: estate

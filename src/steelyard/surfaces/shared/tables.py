@@ -61,7 +61,12 @@ def lay_out(table: Table, width: int | None, rows_max: int | None = None) -> lis
         rest = [f"{each.column.name} {each.cells[number]}{_unit(each, number)}" for each in said]
         lines.extend(Line("fold", text) for text in wrapped(rest, width, _FOLD_INDENT))
     if len(shown) < total:
-        text = _("{count} more rows: --rows 0 shows all of them, --json too").format(count=f"{total - len(shown):,}")
+        left = total - len(shown)
+        text = ngettext(
+            "{count} more row: --rows 0 shows all, --json too",
+            "{count} more rows: --rows 0 shows all, --json too",
+            left,
+        ).format(count=f"{left:,}")
         lines.append(Line("note", GAP + text))
     lines.extend(Line("note", text) for note in notes.lines() for text in wrapped([note], width, GAP))
     return lines
