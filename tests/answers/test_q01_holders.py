@@ -84,6 +84,16 @@ def test_a_holding_starts_with_its_first_instant_and_is_over_at_its_end(instant:
     assert {row["pod"] for row in records(ask(small_story(), at=at(instant)), "holders")} == held
 
 
+@pytest.mark.parametrize(("instant", "share"), [("09:10", 0.5), ("10:00", 0.25)])
+def test_a_holding_in_two_segments_started_with_the_first_and_ends_with_the_last(instant: str, share: float) -> None:
+    estate = small_story()
+    estate.hold("team-c/init", "GPU-aaaaaaaa-0001", "09:00", "09:20", 500_000, end_basis="init_done")
+    estate.hold("team-c/init", "GPU-aaaaaaaa-0001", "09:20", None, 250_000, segment=1, start_basis="init_done")
+    row = next(row for row in records(ask(estate, at=at(instant)), "holders") if row["pod"] == "init")
+    assert (row["share_ratio"], row["started_at"], row["ended_at"]) == (share, "2026-11-30T09:00:00Z", None)
+    assert row["start_basis"] == "pod_scheduled"
+
+
 def test_between_listings_the_rest_of_a_card_is_unobserved_and_not_free() -> None:
     result = ask(small_story(), at=at("09:30"))
     values = figures(result)

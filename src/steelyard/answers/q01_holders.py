@@ -249,7 +249,9 @@ def _add_cluster(scene: Scene, reading: Reading, time: KnownTime, moment: _Momen
         ppm = round(Fraction(record["amount_gpu_us"] * CARD_PPM, overlap))
         scene.places.append(Card({**record, "cluster": time.cluster}, ppm))
     asked = {"all_dimensions": scene.by_pod, "device_uuid": scene.device_uuid}
-    for record in reading.run("holders", cluster=time.cluster, at_us=at, **asked):
+    holders = reading.run("holders", cluster=time.cluster, at_us=at, **asked)
+    _join_segments(reading, time.cluster, [record for record in holders if record["segmented"]])
+    for record in holders:
         card = known.get(record["device_uuid"], _NO_CARD)
         record["device_index"], record["model"], record["vendor"] = card["device_index"], card["model"], card["vendor"]
         if record["node"] is None:
@@ -260,6 +262,18 @@ def _add_cluster(scene: Scene, reading: Reading, time: KnownTime, moment: _Momen
     for place in (*scene.cards.values(), *scene.places):
         if place.record["cluster"] == time.cluster:
             place.watched = "cluster" in scopes or f"node/{place.record['node']}" in scopes
+
+
+def _join_segments(reading: Reading, cluster: str, records: Sequence[Record]) -> None:
+    """A holding that changes its share when init ends is one holding: it started with its first segment and ends with its last."""
+    if not records:
+        return
+    pods = sorted({record["pod_uid"] for record in records})
+    names = ("pod_uid", "place_id", "unit_id", "occupancy")
+    rows = {tuple(row[name] for name in names): row for row in reading.run("segments", cluster=cluster, pod_uids=pods)}
+    for record in records:
+        whole = rows[tuple(record[name] for name in names)]
+        record.update({name: whole[name] for name in ("started", "ended", "start_basis")})
 
 
 def _take(scene: Scene, record: Record, known: Record | None) -> None:

@@ -23,9 +23,10 @@ WITH alive AS (
 )
 SELECT
     alive.cluster, alive.pod_uid, alive.namespace, alive.pod, alive.containers, alive.scheme, alive.place_kind,
-    alive.node, alive.device_uuid, alive.device_unknown_reason, alive.unit_kind, alive.unit_id, alive.profile,
+    alive.place_id, alive.node, alive.device_uuid, alive.device_unknown_reason, alive.unit_kind, alive.unit_id, alive.profile,
     alive.quantity, alive.occupancy, alive.share_ppm, alive.share_at_least_ppm, alive.share_basis,
     alive.memory_mib, alive.cores_percent, alive.start_basis, alive.evidence_grade, alive.certain,
+    alive.segment > 0 OR alive.end_basis IS NOT DISTINCT FROM 'init_done' AS segmented,
     replace(CAST(alive.started_at AS VARCHAR), ' ', 'T') || 'Z' AS started,
     replace(CAST(alive.ended_at AS VARCHAR), ' ', 'T') || 'Z' AS ended,
     pod.tenant, pod.workload_kind || '/' || pod.workload_name AS workload,
@@ -38,6 +39,19 @@ SELECT
 FROM alive
 LEFT JOIN dim.pod AS pod ON pod.cluster = alive.cluster AND pod.pod_uid = alive.pod_uid
 ORDER BY alive.device_uuid, alive.node, alive.unit_id, alive.namespace, alive.pod, alive.pod_uid, alive.started_at;
+
+-- name: segments
+SELECT
+    pod_uid, place_id, unit_id, occupancy,
+    replace(CAST(min(started_at) AS VARCHAR), ' ', 'T') || 'Z' AS started,
+    CASE
+        WHEN count(ended_at) = count(*) THEN replace(CAST(max(ended_at) AS VARCHAR), ' ', 'T') || 'Z'
+    END AS ended,
+    arg_min(start_basis, started_at) AS start_basis
+FROM ledger.holding
+WHERE cluster = $cluster
+    AND pod_uid IN (SELECT unnest($pod_uids))
+GROUP BY pod_uid, place_id, unit_id, occupancy;
 
 -- name: devices
 SELECT
