@@ -24,7 +24,7 @@ CREATE TABLE dim.device (cluster VARCHAR, device_uuid VARCHAR, node VARCHAR, ven
 CREATE TABLE dim.node (cluster VARCHAR, node VARCHAR, gpu_product VARCHAR);
 CREATE TABLE ledger.usage (cluster VARCHAR, device_uuid VARCHAR, gi BIGINT, grain_at TIMESTAMP, pod_uid VARCHAR, path VARCHAR,
     used_basis VARCHAR, memory_mib_us BIGINT, memory_peak_mib BIGINT, memory_p99_mib BIGINT, compute_upper_gpu_us BIGINT,
-    observed_us BIGINT, samples_count BIGINT, unknown_reason VARCHAR);
+    observed_us BIGINT, compute_observed_us BIGINT, samples_count BIGINT, unknown_reason VARCHAR);
 CREATE TABLE ledger.posting_run (run_id BIGINT, posted_at TIMESTAMP, as_of TIMESTAMP, definitions VARCHAR, settings_hash VARCHAR);
 """
 

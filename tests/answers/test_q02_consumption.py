@@ -58,6 +58,7 @@ def sampled_story() -> Estate:
         memory_peak_mib=12_000,
         compute_upper_gpu_us=HOUR_US // 2,
         observed_us=HOUR_US,
+        compute_observed_us=HOUR_US // 2,
     )
     estate.insert(
         "ledger.usage", **common, device_uuid=CARD, path="device", memory_mib_us=2_000 * HOUR_US, observed_us=HOUR_US
@@ -115,6 +116,7 @@ def test_samples_give_memory_with_its_peak_and_an_upper_bound_of_compute() -> No
     assert (values["memory_used_device_mib_hours"], values["memory_use_unattributed_mib_hours"]) == (2_000, 500)
     coverage = {figure.name: figure.coverage for figure in result.figures}
     assert coverage["memory_used_mib_hours"] == float(Fraction(75, 60 * 9))
+    assert coverage["gpu_hours_used_upper"] == float(Fraction(30, 60 * 9))
 
 
 def test_requested_granted_and_used_stand_apart_per_pod() -> None:

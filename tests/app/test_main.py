@@ -35,7 +35,7 @@ def node() -> dict[str, Any]:
     }
 
 
-def pod(name: str, memory_mib: int, started: str) -> dict[str, Any]:
+def pod(namespace: str, name: str, memory_mib: int, started: str) -> dict[str, Any]:
     allocated = f"{CARD},NVIDIA,{memory_mib},25:;"
     annotations = {
         "hami.io/vgpu-devices-allocated": allocated,
@@ -46,7 +46,7 @@ def pod(name: str, memory_mib: int, started: str) -> dict[str, Any]:
     return {
         "apiVersion": "v1",
         "kind": "Pod",
-        "metadata": {**meta(name, **annotations), "namespace": "team-a", "labels": {"app": name}},
+        "metadata": {**meta(name, **annotations), "namespace": namespace, "labels": {"app": name}},
         "spec": {"nodeName": "gpu-a", "containers": [{"name": "main", "resources": {"limits": limits}}]},
         "status": {
             "phase": "Running",
@@ -59,7 +59,11 @@ def pod(name: str, memory_mib: int, started: str) -> dict[str, Any]:
 @pytest.fixture
 def dump(tmp_path: Path) -> Path:
     path = tmp_path / "cluster.json"
-    items = [node(), pod("infer", 3840, "2026-11-30T01:00:00Z"), pod("train", 7680, "2026-11-30T01:30:00Z")]
+    items = [
+        node(),
+        pod("team-a", "infer", 3840, "2026-11-30T01:00:00Z"),
+        pod("team-b", "train", 7680, "2026-11-30T01:30:00Z"),
+    ]
     path.write_text(
         json.dumps({"apiVersion": "v1", "kind": "List", "metadata": {"resourceVersion": "1"}, "items": items})
     )

@@ -95,7 +95,7 @@ METHODS: Final[Mapping[str, tuple[str, str]]] = {
     "memory_peak_mib": ("MiB", "largest memory of the pod's processes on one card in a sample"),
     "gpu_hours_overcommitted": (
         "GPU-h",
-        f"{_BOOKS}: what was given on top of what the card has; granted + this = share x time",
+        f"{_BOOKS}: what was given on top of what the card has; granted + reserved + in suspense + this = share x time",
     ),
     "gpu_hours_held_down": ("GPU-h", f"{_TIME}: the part of granted in which the card was down"),
     "gpu_hours_reserved": ("GPU-h", f"{_TIME}: account reserved; not in granted"),
@@ -131,6 +131,7 @@ class Line:
     held_us: int = 0
     share_unknown: bool = False
     observed_us: int = 0
+    compute_observed_us: int = 0
     memory_used_mib_us: int | None = None
     memory_peak_mib: int | None = None
     used_upper_us: int | None = None
@@ -319,6 +320,7 @@ def _book(line: Line, row: Record, weight_ppm: int) -> None:
 
 def _use(line: Line, row: Record) -> None:
     line.observed_us += int(row["observed_us"] or 0)
+    line.compute_observed_us += int(row["compute_observed_us"] or 0)
     line.unknown_reason = line.unknown_reason or row["unknown_reason"]
     memory, upper = int_or_none(row["memory_mib_us"]), int_or_none(row["compute_upper_gpu_us"])
     peak = int_or_none(row["memory_peak_mib"])
@@ -376,8 +378,8 @@ def _peak(lines: Sequence[Line]) -> Value:
     return max(known) if known else Unknown(_("no sample shows the pod's processes"))
 
 
-def _observed_ratio(lines: Sequence[Line]) -> Value:
-    held, observed = sum(line.held_us for line in lines), sum(line.observed_us for line in lines)
+def _observed_ratio(lines: Sequence[Line], name: str = "observed_us") -> Value:
+    held, observed = sum(line.held_us for line in lines), sum(getattr(line, name) for line in lines)
     if observed > held:
         return Unknown(_("the samples cover more than the time that is known as held"))
     return float(Fraction(observed, held)) if held else None
@@ -491,13 +493,17 @@ def _unserved_figures(unserved: Sequence[Record]) -> list[Figure]:
 
 def _figures(lines: Sequence[Line], coverage: float | Unknown) -> list[Figure]:
     amounts = _amounts(lines)
-    ratio = amounts["use_observed_ratio"]
-    use: float | Unknown = ratio if isinstance(ratio, float) else Unknown(_("nothing was held"))
-    of_use = {"gpu_hours_used", "gpu_hours_used_upper", "gpu_hours_waste", "memory_used_mib_hours", "memory_peak_mib"}
+    compute, memory = _observed_ratio(lines, "compute_observed_us"), amounts["use_observed_ratio"]
+    of_use: dict[str, Value] = dict.fromkeys(("gpu_hours_used", "gpu_hours_used_upper", "gpu_hours_waste"), compute)
+    of_use.update(dict.fromkeys(("memory_used_mib_hours", "memory_peak_mib"), memory))
     return [
-        Figure(name, amounts[name], unit, method, use if name in of_use else coverage)
+        Figure(name, amounts[name], unit, method, _as_coverage(of_use.get(name, coverage)))
         for name, (unit, method) in METHODS.items()
     ]
+
+
+def _as_coverage(ratio: Value) -> float | Unknown:
+    return ratio if isinstance(ratio, float | Unknown) else Unknown(_("nothing was held"))
 
 
 def _unknown_figures(reason: str) -> list[Figure]:

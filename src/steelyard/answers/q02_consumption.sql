@@ -83,6 +83,7 @@ SELECT
     max(memory_peak_mib) AS memory_peak_mib,
     CAST(sum(compute_upper_gpu_us) AS DECIMAL(38, 0)) AS compute_upper_gpu_us,
     CAST(sum(observed_us) AS DECIMAL(38, 0)) AS observed_us,
+    CAST(sum(compute_observed_us) AS DECIMAL(38, 0)) AS compute_observed_us,
     CAST(sum(samples_count) AS DECIMAL(38, 0)) AS samples_count,
     min(unknown_reason) AS unknown_reason
 FROM ledger.usage
