@@ -20,7 +20,7 @@ from tests.app.import_samples import listing, pod
 
 TRICKY = st.text(st.sampled_from('{}[]"\\,: é\n'), max_size=6)
 JSON = st.recursive(
-    st.none() | st.integers() | TRICKY,
+    st.none() | st.integers(-(2**63), 2**64 - 1) | TRICKY,
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(TRICKY, inner, max_size=4),
     max_leaves=30,
 )

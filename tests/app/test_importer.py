@@ -87,9 +87,16 @@ def test_a_list_with_an_object_that_cannot_be_read_proves_no_absence_and_keeps_t
     assert codes(tmp_path / "d") == ["source_malformed"]
 
 
-def test_an_empty_list_of_pods_is_a_complete_listing_of_none(tmp_path: Path) -> None:
+def test_an_empty_list_of_pods_does_not_say_that_the_cluster_has_none(tmp_path: Path) -> None:
     import_files(tmp_path / "d", write(tmp_path / "x", listing(kind="PodList")))
-    assert rows(tmp_path / "d", "SELECT complete, objects_count FROM fact.source_status") == [(True, 0)]
+    assert rows(tmp_path / "d", "SELECT complete, objects_count FROM fact.source_status") == [(False, 0)]
+
+
+def test_pods_of_one_namespace_alone_say_nothing_of_the_others(tmp_path: Path) -> None:
+    import_files(tmp_path / "d", write(tmp_path / "x", listing(pod("a"), pod("b"))))
+    assert rows(tmp_path / "d", "SELECT complete, scope FROM fact.source_status WHERE kind = 'pods'") == [
+        (True, f"namespace/{pod('a')['metadata'].get('namespace', 'default')}")
+    ]
 
 
 def test_the_declared_interval_stands_on_the_listing(tmp_path: Path) -> None:

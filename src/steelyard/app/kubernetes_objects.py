@@ -80,6 +80,7 @@ class _Tally:
     refused_count: int = 0
     faults_count: int = 0
     replaced: bool = False
+    namespaces: set[str] = field(default_factory=set)
 
     def member(self, kind: str, whole: bool) -> None:
         """Note an object (or an empty list) of a kind, and whether what holds it is a complete list."""
@@ -99,7 +100,14 @@ class _Tally:
 
     def is_complete(self, kind: str) -> bool:
         """Whether absence from this file means absence. An object that was not read may have been of any kind."""
+        if kind == "Pod" and not self.seen[kind]:  # no pods of which namespace?
+            return False
         return self.complete[kind] and not self.refused_count and not self.faults_count
+
+    def scope(self, kind: str) -> str:
+        """How far a listing reaches. Pods of one namespace alone are most likely ``kubectl get pods -n``: their absence says nothing of the
+        others, while a listing of all namespaces names the cluster's own pods too."""
+        return f"namespace/{next(iter(self.namespaces))}" if kind == "Pod" and len(self.namespaces) == 1 else "cluster"
 
     def remarks(self, ctx: ReadContext) -> Iterator[Fact]:
         """One finding per kind without a reader, and one for what the bounds kept back."""
@@ -151,6 +159,7 @@ class KubernetesObjects:
                     if kind == "Pod":
                         view = parse_pod(item)
                         tally.seen[kind].append(view.uid)
+                        tally.namespaces.add(view.namespace)
                         for read_pod in readers.pods:
                             yield from read_pod(view, ctx)
                         if _is_allocated(view.annotations):
@@ -195,12 +204,13 @@ class KubernetesObjects:
             tally.passed_over[name[:200]] += 1
 
     def _listings(self, tally: _Tally, ctx: ReadContext) -> Iterator[Fact]:
-        from steelyard.sources.kube_api.listing import read_listing
+        from steelyard.sources.kube_api.listing import Listing, read_listing
 
         for kind, word in LISTED.items():
             if kind in tally.complete:
                 complete = tally.is_complete(kind)
-                yield from read_listing(word, tally.seen[kind], ctx, complete, self.gap_max_us, self.as_of_basis)
+                listed = Listing(word, tally.scope(kind), complete, self.gap_max_us, self.as_of_basis)
+                yield from read_listing(listed, tally.seen[kind], ctx)
 
     def read_allocations(
         self, views: Sequence[PodView], ctx: ReadContext, cards: Mapping[str, Device]

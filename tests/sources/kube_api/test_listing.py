@@ -6,12 +6,12 @@ import pytest
 
 from steelyard.facts.sighting import Sighting
 from steelyard.facts.source_status import SourceStatus
-from steelyard.sources.kube_api.listing import read_listing
+from steelyard.sources.kube_api.listing import Listing, read_listing
 from tests.sources.kube_api.kube_objects import CTX, of, only
 
 
 def test_a_complete_listing_sights_each_object_once():
-    facts = list(read_listing("pods", ["a", "b", "a"], CTX, True, 60_000_000, "declared"))
+    facts = list(read_listing(Listing("pods", "cluster", True, 60_000_000, "declared"), ["a", "b", "a"], CTX))
     status = only(facts, SourceStatus)
     assert (status.kind, status.scope, status.status, status.complete, status.objects_count) == (
         "pods",
@@ -25,7 +25,7 @@ def test_a_complete_listing_sights_each_object_once():
 
 
 def test_a_part_of_a_listing_proves_no_absence():
-    facts = list(read_listing("nodes", ["a"], CTX, False, 60_000_000, "inferred"))
+    facts = list(read_listing(Listing("nodes", "cluster", False, 60_000_000, "inferred"), ["a"], CTX))
     status = only(facts, SourceStatus)
     assert (status.status, status.complete, status.gap_max_us) == ("partial", False, None)
     assert of(facts, Sighting) == []
@@ -33,10 +33,16 @@ def test_a_part_of_a_listing_proves_no_absence():
 
 @pytest.mark.parametrize("kind", ["events", "resourceclaims"])
 def test_objects_that_no_ledger_follows_are_not_sighted(kind):
-    assert len(list(read_listing(kind, ["a"], CTX, True, None, "inferred"))) == 1
+    assert len(list(read_listing(Listing(kind, "cluster", True, None, "inferred"), ["a"], CTX))) == 1
 
 
 def test_an_empty_complete_listing_says_that_there_is_nothing():
-    (status,) = read_listing("pods", [], CTX, True, None, "inferred")
+    (status,) = read_listing(Listing("pods", "cluster", True, None, "inferred"), [], CTX)
     assert isinstance(status, SourceStatus)
     assert (status.complete, status.objects_count) == (True, 0)
+
+
+def test_a_listing_of_one_namespace_reaches_no_further() -> None:
+    status = next(iter(read_listing(Listing("pods", "namespace/team-a", True, None, "inferred"), ["a"], CTX)))
+    assert isinstance(status, SourceStatus)
+    assert (status.scope, status.natural_key) == ("namespace/team-a", "pods/namespace/team-a")

@@ -72,26 +72,38 @@ merged AS (
   FROM aged
   GROUP BY cluster, pod_uid
 ),
+-- A listing of one namespace says nothing of the pods of another: each pod is missed by listings that reach it.
 listings AS (
-  SELECT DISTINCT cluster, source, occurred_at
+  SELECT DISTINCT cluster, source, scope, occurred_at
   FROM fact.source_status
-  WHERE kind = 'pods' AND scope = 'cluster' AND complete AND status = 'ok'
+  WHERE kind = 'pods' AND (scope = 'cluster' OR scope LIKE 'namespace/%') AND complete AND status = 'ok'
 ),
-timeline AS (
-  SELECT m.cluster, m.source, m.pod_uid, s.last_seen_at AS moment_at, CAST(NULL AS TIMESTAMP) AS listing_at, 1 AS place
+reaches AS (
+  SELECT m.cluster, m.source, m.pod_uid, reach.scope, s.last_seen_at
   FROM merged AS m
   JOIN seen AS s ON s.cluster = m.cluster AND s.pod_uid = m.pod_uid
+  JOIN (SELECT DISTINCT cluster, source, scope FROM listings) AS reach
+    ON reach.cluster = m.cluster AND reach.source = m.source AND reach.scope IN ('cluster', 'namespace/' || m.namespace)
+),
+timeline AS (
+  SELECT cluster, source, scope, pod_uid, last_seen_at AS moment_at, CAST(NULL AS TIMESTAMP) AS listing_at, 1 AS place
+  FROM reaches
   UNION ALL
-  SELECT cluster, source, NULL, occurred_at, occurred_at, 0 FROM listings
+  SELECT cluster, source, scope, NULL, occurred_at, occurred_at, 0 FROM listings
 ),
 absences AS (
-  SELECT
-    cluster, pod_uid,
-    min(listing_at) OVER (
-      PARTITION BY cluster, source ORDER BY moment_at, place, pod_uid
-      ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING
-    ) AS missing_at
-  FROM timeline
+  SELECT cluster, pod_uid, min(missing_at) AS missing_at
+  FROM (
+    SELECT
+      cluster, pod_uid,
+      min(listing_at) OVER (
+        PARTITION BY cluster, source, scope ORDER BY moment_at, place, pod_uid
+        ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING
+      ) AS missing_at
+    FROM timeline
+  ) AS missed
+  WHERE pod_uid IS NOT NULL
+  GROUP BY cluster, pod_uid
 ),
 successors AS (
   SELECT

@@ -7,6 +7,7 @@ sightings, because only from such a one does absence mean something.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from steelyard.facts.base import Fact
@@ -19,27 +20,38 @@ SOURCE: Final = "kube_api"
 _OBJECT_KIND: Final = {"pods": "pod", "nodes": "node"}
 
 
-def read_listing(
-    kind: str, uids: Sequence[str], ctx: ReadContext, complete: bool, gap_max_us: DurationUs | None, as_of_basis: str
-) -> Iterator[Fact]:
-    """One SourceStatus for the listing of ``kind`` (``pods``, ``nodes``, ``events`` ...), then a Sighting per uid of a pod or node if complete.
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """What was listed: ``kind`` (``pods``, ``nodes``, ``events`` ...), ``scope`` (``cluster`` or ``namespace/<name>``), whether the list names every such
+    object of its scope, the longest gap to the next one across which the world counts as seen, and what its instant rests on."""
+
+    kind: str
+    scope: str
+    complete: bool
+    gap_max_us: DurationUs | None
+    as_of_basis: str
+
+
+def read_listing(listing: Listing, uids: Sequence[str], ctx: ReadContext) -> Iterator[Fact]:
+    """One SourceStatus for the listing, then a Sighting per uid of a pod or node if it is complete.
 
     A listing that is not complete has status ``partial`` and no gap. An object that is listed twice is seen once.
     """
+    kind, complete = listing.kind, listing.complete
     unique = dict.fromkeys(uids)
     yield SourceStatus(
         cluster=ctx.cluster,
         source=SOURCE,
-        natural_key=f"{kind}/cluster",
+        natural_key=f"{kind}/{listing.scope}",
         occurred_at=ctx.observed_at,
         observed_at=ctx.observed_at,
         kind=kind,
-        scope="cluster",
+        scope=listing.scope,
         status="ok" if complete else "partial",
         complete=complete,
         objects_count=len(unique),
-        as_of_basis=as_of_basis,
-        gap_max_us=gap_max_us if complete else None,
+        as_of_basis=listing.as_of_basis,
+        gap_max_us=listing.gap_max_us if complete else None,
     )
     object_kind = _OBJECT_KIND.get(kind)
     if complete and object_kind is not None:
