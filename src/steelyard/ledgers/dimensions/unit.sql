@@ -1,25 +1,59 @@
 -- One row per unit that can be held: what is known of it, the latest word of each column first.
+-- ``nvidia-smi -L`` names a MIG device by UUID and number, its report by number and instances: the number joins the two, but only where a
+-- card never showed another UUID or other instances under it.
 WITH aged AS (
   SELECT *, row_number() OVER (PARTITION BY cluster, unit_id ORDER BY occurred_at DESC, fact_id) AS age
   FROM fact.unit
+),
+numbered AS (
+  SELECT
+    cluster, device_uuid, unit_index,
+    max(gi) AS gi, max(ci) AS ci, max(memory_mib) AS memory_mib, max(sm_count) AS sm_count,
+    max(unit_id) FILTER (WHERE unit_id LIKE 'MIG-%') AS unit_id
+  FROM fact.unit
+  WHERE unit_kind = 'mig' AND device_uuid IS NOT NULL AND unit_index IS NOT NULL
+  GROUP BY cluster, device_uuid, unit_index
+  HAVING
+    count(DISTINCT unit_id) FILTER (WHERE unit_id LIKE 'MIG-%') = 1 AND count(DISTINCT gi) = 1 AND count(DISTINCT ci) <= 1
+    AND count(DISTINCT memory_mib) <= 1 AND count(DISTINCT profile) <= 1
+),
+merged AS (
+  SELECT
+    cluster,
+    unit_id,
+    min_by(unit_kind, age) AS unit_kind,
+    min_by(device_uuid, age) FILTER (WHERE device_uuid IS NOT NULL) AS device_uuid,
+    min_by(node, age) FILTER (WHERE node IS NOT NULL) AS node,
+    min_by(gi, age) FILTER (WHERE gi IS NOT NULL) AS gi,
+    min_by(ci, age) FILTER (WHERE ci IS NOT NULL) AS ci,
+    min_by(profile, age) FILTER (WHERE profile IS NOT NULL) AS profile,
+    min_by(placement_start, age) FILTER (WHERE placement_start IS NOT NULL) AS placement_start,
+    min_by(placement_size, age) FILTER (WHERE placement_size IS NOT NULL) AS placement_size,
+    min_by(memory_mib, age) FILTER (WHERE memory_mib IS NOT NULL) AS memory_mib,
+    min_by(sm_count, age) FILTER (WHERE sm_count IS NOT NULL) AS sm_count,
+    min_by(replicas, age) FILTER (WHERE replicas IS NOT NULL) AS replicas,
+    min(occurred_at) AS first_seen_at,
+    max(occurred_at) AS last_seen_at
+  FROM aged
+  GROUP BY cluster, unit_id
 )
 SELECT
-  cluster,
-  unit_id,
-  min_by(unit_kind, age) AS unit_kind,
-  min_by(device_uuid, age) FILTER (WHERE device_uuid IS NOT NULL) AS device_uuid,
-  min_by(node, age) FILTER (WHERE node IS NOT NULL) AS node,
-  min_by(gi, age) FILTER (WHERE gi IS NOT NULL) AS gi,
-  min_by(ci, age) FILTER (WHERE ci IS NOT NULL) AS ci,
-  min_by(profile, age) FILTER (WHERE profile IS NOT NULL) AS profile,
-  min_by(placement_start, age) FILTER (WHERE placement_start IS NOT NULL) AS placement_start,
-  min_by(placement_size, age) FILTER (WHERE placement_size IS NOT NULL) AS placement_size,
-  min_by(memory_mib, age) FILTER (WHERE memory_mib IS NOT NULL) AS memory_mib,
-  min_by(sm_count, age) FILTER (WHERE sm_count IS NOT NULL) AS sm_count,
-  min_by(replicas, age) FILTER (WHERE replicas IS NOT NULL) AS replicas,
-  min(occurred_at) AS valid_from_at,
+  m.cluster,
+  m.unit_id,
+  m.unit_kind,
+  m.device_uuid,
+  m.node,
+  coalesce(m.gi, n.gi) AS gi,
+  coalesce(m.ci, n.ci) AS ci,
+  m.profile,
+  m.placement_start,
+  m.placement_size,
+  coalesce(m.memory_mib, n.memory_mib) AS memory_mib,
+  coalesce(m.sm_count, n.sm_count) AS sm_count,
+  m.replicas,
+  m.first_seen_at AS valid_from_at,
   CAST(NULL AS TIMESTAMP) AS valid_to_at,
-  min(occurred_at) AS first_seen_at,
-  max(occurred_at) AS last_seen_at
-FROM aged
-GROUP BY cluster, unit_id
+  m.first_seen_at,
+  m.last_seen_at
+FROM merged AS m
+LEFT JOIN numbered AS n ON n.cluster = m.cluster AND n.device_uuid = m.device_uuid AND n.unit_id = m.unit_id
