@@ -255,6 +255,18 @@ def test_a_share_that_is_not_known_is_unknown_and_its_card_is_not_free() -> None
     assert figures(result)["holders_share_unknown_count"] == 1
 
 
+def test_a_grant_that_states_no_amounts_holds_its_share_of_the_card() -> None:
+    estate = small_story()
+    bare = {"memory_mib": None, "cores_percent": None}
+    estate.hold("team-c/whole", "GPU-aaaaaaaa-0001", "11:50", None, 1_000_000, unit_kind="gpu", **bare)
+    estate.hold("team-c/replica", "GPU-aaaaaaaa-0001", "11:50", None, 250_000, unit_kind="slice", **bare)
+    estate.hold("team-c/soft", "GPU-aaaaaaaa-0001", "11:50", None, 250_000, cores_percent=None)
+    estate.hold("team-c/far", "GPU-unseen", "11:50", None, 1_000_000, unit_kind="gpu", **bare)
+    rows = {row["pod"]: (row["memory_mib"], row["cores_percent"]) for row in records(ask(estate), "holders")}
+    assert (rows["whole"], rows["replica"], rows["soft"]) == ((16_000, 100), (4_000, 25), (4_000, 0))
+    assert rows["far"] == (Unknown("neither the grant nor the card states it"), 100)
+
+
 def test_stamps_read_as_the_house_writes_them() -> None:
     estate = small_story()
     estate.hold("team-c/fine", "GPU-aaaaaaaa-0001", "2026-11-30T11:59:59.25Z", None, 100_000)

@@ -32,8 +32,8 @@ def booked_rows(holdings: Iterable[Record], card_memory_mib: Mapping[tuple[str, 
     for (cluster, kind, place), rows in places.items():
         memory = card_memory_mib.get((cluster, place)) if kind == "device" else None
         shares = [int(row["share_ppm"]) for row in rows]
-        mibs = [_memory_mib(row, memory) for row in rows]
-        cores = [_cores_percent(row) for row in rows]
+        mibs = [memory_held_mib(row, memory) or 0 for row in rows]
+        cores = [cores_held_percent(row) or 0 for row in rows]
         whole = kind == "device"
         gpu_time = _products(rows, shares, WHOLE_PPM if whole else None)
         memory_time = _products(rows, mibs, memory) if memory is not None else [None] * len(rows)
@@ -46,17 +46,22 @@ def booked_rows(holdings: Iterable[Record], card_memory_mib: Mapping[tuple[str, 
                 yield {**booked, "account": "overcommitted", "amount_gpu_us": (asked - product) // WHOLE_PPM}
 
 
-def _memory_mib(row: Record, card_mib: int | None) -> int:
+def memory_held_mib(row: Record, card_mib: int | None) -> int | None:
+    """The memory that a holding holds: as granted, else its share of the card's; None where neither is known."""
     if row["memory_mib"] is not None:
         return int(row["memory_mib"])
-    return int(row["share_ppm"]) * (card_mib or 0) // WHOLE_PPM
+    if row["share_ppm"] is None or card_mib is None:
+        return None
+    return int(row["share_ppm"]) * card_mib // WHOLE_PPM
 
 
-def _cores_percent(row: Record) -> int:
+def cores_held_percent(row: Record) -> int | None:
+    """The cores that a holding holds: as granted; none where a vGPU grant states memory alone; else its share of the card."""
     if row["cores_percent"] is not None:
         return int(row["cores_percent"])
-    memory_decides = row["unit_kind"] == "vgpu" and row["memory_mib"] is not None
-    return 0 if memory_decides else int(row["share_ppm"]) // _PPM_PER_PERCENT
+    if row["unit_kind"] == "vgpu" and row["memory_mib"] is not None:
+        return 0
+    return None if row["share_ppm"] is None else int(row["share_ppm"]) // _PPM_PER_PERCENT
 
 
 def _products(rows: Sequence[Record], amounts: Sequence[int], capacity: int | None) -> list[int]:

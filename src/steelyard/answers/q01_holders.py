@@ -15,7 +15,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Final
 
-from steelyard.answers import dimensions, grounds
+from steelyard.answers import clipping, dimensions, grounds
 from steelyard.answers.contract import Answer, Column, Evidence, Figure, Table, Value
 from steelyard.answers.dimensions import Dimension, Filter
 from steelyard.answers.grounds import KnownTime
@@ -89,7 +89,7 @@ GROUP_COLUMNS: Final = (
     Column("memory_mib", "MiB"),
     Column("cores_percent", "%"),
 )
-_NO_CARD: Final[Record] = dict.fromkeys(("device_index", "model", "vendor", "node"))
+_NO_CARD: Final[Record] = dict.fromkeys(("device_index", "model", "vendor", "node", "memory_mib"))
 _UUID: Final = re.compile(r"GPU-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\Z")
 
 FIGURES: Final[Mapping[str, tuple[str, str]]] = {
@@ -256,6 +256,10 @@ def _add_cluster(scene: Scene, reading: Reading, time: KnownTime, moment: _Momen
         record["device_index"], record["model"], record["vendor"] = card["device_index"], card["model"], card["vendor"]
         if record["node"] is None:
             record["node"] = card["node"]
+        if record["cores_percent"] is None:
+            record["cores_percent"] = clipping.cores_held_percent(record)
+        if record["memory_mib"] is None:
+            record["memory_mib"] = clipping.memory_held_mib(record, card["memory_mib"])
         (scene.holders if record["certain"] else scene.possible).append(record)
         if record["certain"]:
             _take(scene, record, None if card is _NO_CARD else card)
@@ -442,7 +446,7 @@ def _share_cell(row: Record) -> Value:
 
 
 def _stated(value: int | None) -> Value:
-    return Unknown(_("the grant does not state it")) if value is None else value
+    return Unknown(_("neither the grant nor the card states it")) if value is None else value
 
 
 def _device_row(card: Card) -> Sequence[Value]:

@@ -518,9 +518,11 @@ def _device_figures(reading: Reading, grains: Grains) -> list[Figure]:
     rows = reading.run("usage", from_us=grains.whole.start, to_us=grains.whole.end)
     names = {"device": "memory_used_device_mib_hours", "residual": "memory_use_unattributed_mib_hours"}
     for path, name in names.items():
-        known = [int(row["memory_mib_us"]) for row in rows if row["path"] == path and row["memory_mib_us"] is not None]
-        value: Value = _hours(sum(known)) if known else Unknown(_("no card was sampled"))
-        coverage: float | Unknown = 1.0 if known else Unknown(_("no card was sampled"))
+        of_path = [row for row in rows if row["path"] == path]
+        known = [int(row["memory_mib_us"]) for row in of_path if row["memory_mib_us"] is not None]
+        reason = next((row["unknown_reason"] for row in of_path if row["unknown_reason"]), _("no card was sampled"))
+        value: Value = _hours(sum(known)) if known else Unknown(reason)
+        coverage: float | Unknown = Unknown(_("how long the cards should have been sampled is not known"))
         figures.append(Figure(name, value, "MiB-h", f"usage ledger, path {path}, over observed time", coverage))
     return figures
 

@@ -67,6 +67,13 @@ def test_what_is_the_same_in_every_row_is_said_once() -> None:
     assert "never set: queue" in shown
 
 
+def test_every_row_means_those_that_are_not_shown_too() -> None:
+    rows = [(str(number), "x" if number < 9 else "y", None if number < 9 else "z") for number in range(10)]
+    shown = text(Table("t", (Column("pod"), Column("kind"), Column("queue")), rows), 80, 3)
+    assert "in every row" not in shown
+    assert "never set" not in shown
+
+
 def test_rows_left_out_are_counted() -> None:
     table = Table("t", (Column("pod"),), [(str(number),) for number in range(10)])
     assert "7 more rows: --rows 0 shows all" in text(table, 80, 3)

@@ -49,7 +49,7 @@ def lay_out(table: Table, width: int | None, rows_max: int | None = None) -> lis
         return [Line("title", title)]
     notes = Notes()
     shown = table.rows[:rows_max] if rows_max is not None else table.rows
-    fields, lifted = _lift(_fields(table.columns, shown, notes), len(shown))
+    fields, lifted = _lift(_fields(table.columns, shown, notes), table.rows)
     lines = [Line("title", title), *(Line("note", text) for text in wrapped(lifted, width, GAP))]
     inside, outside = _fit(fields, width)
     for each in inside:
@@ -81,14 +81,18 @@ def _fields(columns: Sequence[Column], rows: Sequence[Sequence[object]], notes: 
     return fields
 
 
-def _lift(fields: Sequence[_Field], rows: int) -> tuple[list[_Field], list[str]]:
-    """Take out of the table what says nothing in it: columns never set, and (from three rows on) columns that never change."""
+def _lift(fields: Sequence[_Field], rows: Sequence[Sequence[object]]) -> tuple[list[_Field], list[str]]:
+    """Take out of the table what says nothing in it: columns never set, and (from three rows on) columns that never change.
+
+    All rows of the table count, those that are not shown too.
+    """
     kept, unset, same = [], [], []
     for number, each in enumerate(fields):
-        values = set(each.cells)
-        if values == {"-"}:
+        first = rows[0][number]
+        constant = all(row[number] == first for row in rows)
+        if constant and first is None and each.cells[0] == "-":
             unset.append(each.column.name)
-        elif number and rows >= _LIFTED_ROWS_MIN and len(values) == 1:
+        elif constant and number and len(rows) >= _LIFTED_ROWS_MIN:
             same.append(f"{each.column.name} {each.cells[0]}{_unit(each, 0)}")
         else:
             kept.append(each)
