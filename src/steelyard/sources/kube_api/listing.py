@@ -22,8 +22,11 @@ _OBJECT_KIND: Final = {"pods": "pod", "nodes": "node"}
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """What was listed: ``kind`` (``pods``, ``nodes``, ``events`` ...), ``scope`` (``cluster`` or ``namespace/<name>``), whether the list names every such
-    object of its scope, the longest gap to the next one across which the world counts as seen, and what its instant rests on."""
+    """What was listed: ``kind`` (``pods``, ``nodes``, ``events`` ...) in ``scope`` (``cluster`` or ``namespace/<name>``).
+
+    complete: the list names every such object of its scope. gap_max_us: the longest gap to the next one across which the world counts as
+    seen. as_of_basis: what its instant rests on.
+    """
 
     kind: str
     scope: str
