@@ -97,6 +97,11 @@ def test_zero_seconds_is_the_epoch_of_the_settings():
     assert request.observed_at == AT_OBSERVATION
 
 
+def test_fractions_of_a_second_are_kept():
+    (request,) = only(read(["x,1,1,1,500,,LS,Running,10.5,90.25,20.000001"]), Request)
+    assert (request.created_at, request.scheduled_at) == (10_500_000, 20_000_001)
+
+
 def test_columns_are_found_by_header_in_any_order_and_with_a_byte_order_mark():
     rows = [",".join(reversed(row.split(","))) for row in ROWS]
     assert read(rows, "\ufeff" + ",".join(reversed(HEADER.split(",")))) == read(ROWS)

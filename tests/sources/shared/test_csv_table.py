@@ -6,7 +6,7 @@ import pytest
 
 from steelyard.facts.finding import Finding
 from steelyard.sources.shared.context import ReadContext, ReadSettings
-from steelyard.sources.shared.csv_table import CsvRow, CsvTable
+from steelyard.sources.shared.csv_table import RECORD_LINES_MAX, CsvRow, CsvTable
 
 CTX = ReadContext(file="list.csv")
 
@@ -36,6 +36,12 @@ def test_a_quote_that_never_closes_costs_its_own_line_only():
     assert len(rows(text)) == 100
     (finding,) = findings(text)
     assert (finding.line, finding.excerpt) == (2, '"open,2')
+
+
+def test_a_record_is_joined_over_a_bounded_number_of_lines():
+    text = 'a,b\n"open,2\n' + "1,x\n" * (RECORD_LINES_MAX + 5) + 'closed",3\n'
+    assert len(rows(text)) == RECORD_LINES_MAX + 5
+    assert [finding.line for finding in findings(text)] == [2, RECORD_LINES_MAX + 8]
 
 
 def test_blank_lines_and_trailing_empty_cells_are_no_trouble():
