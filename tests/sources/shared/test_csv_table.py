@@ -40,8 +40,8 @@ def test_a_quote_that_never_closes_costs_its_own_line_only():
 
 def test_a_record_is_joined_over_a_bounded_number_of_lines():
     text = 'a,b\n"open,2\n' + "1,x\n" * (RECORD_LINES_MAX + 5) + 'closed",3\n'
-    assert len(rows(text)) == RECORD_LINES_MAX + 5
-    assert [finding.line for finding in findings(text)] == [2, RECORD_LINES_MAX + 8]
+    assert len(rows(text)) == RECORD_LINES_MAX + 6
+    assert [finding.line for finding in findings(text)] == [2]
 
 
 def test_blank_lines_and_trailing_empty_cells_are_no_trouble():
