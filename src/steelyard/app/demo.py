@@ -94,7 +94,8 @@ def _requests(folder: Path, spec: SimulationSpec) -> Iterator[ImportRequest]:
             paths=[folder / file.path for file in files],
             as_of=as_of,
             node=node,
-            expected_interval_us=spec.snapshot_interval_seconds * SECOND_US if node is None else None,
+            expected_interval_us=(spec.snapshot_interval_seconds if node is None else spec.sample_interval_seconds)
+            * SECOND_US,
         )
 
 

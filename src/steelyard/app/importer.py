@@ -117,7 +117,13 @@ class FileImporter:
         if request.epoch is not None:
             settings = replace(settings, trace_epoch=request.epoch)
         cluster = request.cluster if request.cluster != "default" else self._settings.cluster
-        return ReadContext(cluster=cluster, file=file.name, node=request.node, settings=settings)
+        return ReadContext(
+            cluster=cluster,
+            file=file.name,
+            node=request.node,
+            settings=settings,
+            expected_interval_us=request.expected_interval_us,
+        )
 
     def _parse_all(self, files: list[InputFile], request: ImportRequest, progress: Progress) -> list[ParsedFile]:
         """All files in the order given; those that name cards by index or address are read after the others."""

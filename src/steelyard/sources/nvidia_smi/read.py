@@ -147,6 +147,7 @@ def _status(page: Page, cards_count: int, counted: bool) -> SourceStatus:
         complete=whole and not page.unresolved,
         objects_count=cards_count,
         as_of_basis="stamped" if page.stamped else "inferred",
+        gap_max_us=page.ctx.expected_interval_us if page.stamped else None,
         message="; ".join(page.failures[:3]) or page.form,
     )
 

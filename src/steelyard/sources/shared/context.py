@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from steelyard.facts.finding import Finding
-from steelyard.primitives.instant import AT_OBSERVATION, Instant
+from steelyard.primitives.instant import AT_OBSERVATION, DurationUs, Instant
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,13 +43,15 @@ class ReadSettings:
 
 @dataclass(frozen=True, slots=True)
 class ReadContext:
-    """Handed to every reader. ``observed_at`` is AT_OBSERVATION while the as-of instant of a dump is not known yet."""
+    """Handed to every reader. ``observed_at`` is AT_OBSERVATION while the as-of instant of a dump is not known yet.
+    ``expected_interval_us``: the import declares that rounds or listings come this often; None = it does not."""
 
     cluster: str = "default"
     file: str = "-"
     node: str | None = None
     observed_at: Instant = AT_OBSERVATION
     settings: ReadSettings = field(default_factory=ReadSettings)
+    expected_interval_us: DurationUs | None = None
 
     def finding(
         self,
