@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from hypothesis import strategies as st
@@ -97,17 +97,17 @@ STAMPS = (
 @st.composite
 def containers(draw: st.DrawFn, shared: bool) -> tuple[ContainerPlan, ...]:
     plans = []
-    for number in range(draw(st.integers(1, 3))):
+    for number in range(draw(st.sampled_from([3, 2, 1]))):
         memory, cores = draw(st.integers(0, MEMORY_MIB)), draw(st.sampled_from([0, 10, 50, 100]))
         plans.append(
             ContainerPlan(
                 f"c{number}",
-                draw(st.sampled_from(["app", "app", "init", "sidecar"])),
+                draw(st.sampled_from(["app", "init", "app", "sidecar"])),
                 draw(st.sampled_from(SHARED_CARDS if shared else PLAIN_CARDS)),
                 memory,
                 cores,
-                draw(st.sampled_from([None, memory, memory, max(0, memory - 1)])),
-                draw(st.sampled_from([None, cores, cores, max(0, cores - 1)])),
+                draw(st.sampled_from([memory, None, memory, memory, memory + 1, max(0, memory - 1)])),
+                draw(st.sampled_from([cores, None, cores, cores, cores + 1, max(0, cores - 1)])),
                 draw(st.integers(1, 3)),
             )
         )
@@ -118,8 +118,8 @@ def containers(draw: st.DrawFn, shared: bool) -> tuple[ContainerPlan, ...]:
 def pods(draw: st.DrawFn, number: int) -> PodPlan:
     shared = draw(st.booleans())
     created = draw(st.integers(0, 20))
-    bind = draw(st.none() | st.integers(created, 25))
-    end = draw(st.none() | st.integers(bind if bind is not None else created, 35))
+    bind = draw(st.sampled_from([created, created + 1, created + 3, created + 9, None]))
+    end = draw(st.none() | st.integers((bind if bind is not None else created) + 1, 40))
     return PodPlan(
         number,
         f"pod-{draw(st.integers(0, 2))}",
@@ -127,25 +127,36 @@ def pods(draw: st.DrawFn, number: int) -> PodPlan:
         created,
         bind,
         end,
-        draw(st.integers(created + 1, 45)),
+        draw(st.sampled_from([45, 45, created + 1, created + 10, created + 20])),
         draw(st.none() | MINUTES),
-        draw(st.frozensets(st.sampled_from(STAMPS))),
-        draw(st.frozensets(st.sampled_from(STAMPS[:5]), max_size=1)),
+        frozenset(STAMPS) - draw(st.frozensets(st.sampled_from(STAMPS), max_size=3)),
+        draw(st.sampled_from([frozenset()] * 4 + [frozenset({name}) for name in STAMPS[:5]])),
         draw(st.sampled_from([False, False, False, False, True])),
         draw(st.booleans()),
         draw(containers(shared)),
-        draw(st.sampled_from(["accepted", "accepted", "accepted", "suspect", "unreadable", "rejected"])),
+        draw(st.sampled_from(["accepted"] * 7 + ["suspect", "unreadable", "rejected"])),
         draw(st.sampled_from(SHARED_CARDS if shared else PLAIN_CARDS)),
     )
 
 
+def one_at_a_time(plans: tuple[PodPlan, ...]) -> tuple[PodPlan, ...]:
+    """No two pods of one name live at once: the older one is gone when the next is made."""
+    alone = []
+    for plan in plans:
+        later = [other.created for other in plans if other.name == plan.name and other.created > plan.created]
+        twins = [other for other in plans if (other.name, other.created) == (plan.name, plan.created)]
+        name = plan.name if len(twins) == 1 else f"{plan.name}-{plan.number}"
+        alone.append(replace(plan, name=name, gone=min([plan.gone, *later])))
+    return tuple(alone)
+
+
 @st.composite
 def scenarios(draw: st.DrawFn) -> Scenario:
-    plans = tuple(draw(pods(number)) for number in range(draw(st.integers(1, 4))))
+    plans = one_at_a_time(tuple(draw(pods(number)) for number in range(draw(st.sampled_from([3, 2, 4, 1])))))
     return Scenario(
         plans,
-        tuple(sorted(draw(st.sets(MINUTES, min_size=1, max_size=4)))),
-        draw(st.booleans()),
+        tuple(sorted(draw(st.sets(MINUTES, min_size=2, max_size=4)))),
+        draw(st.sampled_from([True, True, False])),
         draw(st.sampled_from([None, 1, 3])),
         tuple(
             draw(

@@ -105,6 +105,58 @@ def test_a_claim_larger_than_its_request_is_in_suspense_unless_mig_rounds_it(
     assert row["occupancy"] == occupancy
 
 
+def test_init_containers_count_by_the_largest_and_app_containers_by_the_sum() -> None:
+    facts: list[Fact] = [
+        pod(scheduled_at=1, init_done_at=9, init_count=2), card(),
+        vgpu(container="i1", container_kind="init", memory=600), vgpu(container="i2", container_kind="init", memory=500),
+        vgpu(container="a", memory=200), vgpu(container="s", container_kind="sidecar", memory=100, cores=10),
+    ]  # fmt: skip
+    before, after = holdings(facts)
+    assert (before["memory_mib"], before["cores_percent"], before["ended_at"], before["end_basis"]) == (
+        600,
+        10,
+        9,
+        "init_done",
+    )
+    assert (after["memory_mib"], after["containers"], after["started_at"], after["segment"]) == (300, "a,s", 9, 1)
+    running: list[Fact] = [pod(scheduled_at=1, init_count=2), *facts[1:]]
+    assert [row["memory_mib"] for row in holdings(running)] == [600]
+    smaller: list[Fact] = [*facts[:2], vgpu(container="i1", container_kind="init", memory=100, cores=10), *facts[4:]]
+    assert [(row["memory_mib"], row["segment"]) for row in holdings(smaller)] == [(300, 0)]
+
+
+def test_a_claim_in_suspense_reserves_nothing_and_a_rejected_pod_holds_nothing() -> None:
+    facts: list[Fact] = [pod(scheduled_at=5), card(), vgpu(claim_state="suspect", reserved_at=4)]
+    assert [row["occupancy"] for row in holdings(facts)] == ["in_suspense"]
+    accepted: list[Fact] = [pod(scheduled_at=5), card(), vgpu(reserved_at=4)]
+    assert [(row["occupancy"], row["started_at"], row["ended_at"]) for row in holdings(accepted)] == [
+        ("reserved", 4, 5), ("held", 5, None),
+    ]  # fmt: skip
+    assert holdings([pod(scheduled_at=5, phase="Failed", rejected=True), *accepted[1:]]) == []
+    assert holdings([accepted[0], card(), vgpu(claim_state="rejected", reserved_at=4)]) == []
+
+
+def test_a_reservation_runs_to_the_last_sighting_of_a_pod_that_was_never_bound() -> None:
+    waiting: dict[str, Any] = {"node": None, "phase": "Pending"}
+    facts: list[Fact] = [pod(10, **waiting), pod(20, **waiting), card(), vgpu(20, reserved_at=2)]
+    row = one(facts)
+    assert (row["occupancy"], row["started_at"], row["ended_at"], row["known_to_at"]) == ("reserved", 2, None, 20)
+    row = one([*facts, listing(30)])
+    assert (row["started_at"], row["ended_at"], row["ended_before_at"], row["end_basis"]) == (2, 20, 30, "vanished")
+
+
+def test_only_the_grants_of_a_pods_latest_sighting_count() -> None:
+    facts: list[Fact] = [
+        pod(10, scheduled_at=1),
+        pod(20, scheduled_at=1),
+        card(),
+        card(uuid="GPU-b"),
+        vgpu(10),
+        vgpu(20, device_uuid="GPU-b"),
+    ]
+    assert one(facts)["device_uuid"] == "GPU-b"
+
+
 def test_a_declared_holding_counts_within_its_validity_and_stays_open_to_the_present() -> None:
     lent = {"scheme": "declared", "source": "site_csv", "container": "*", "device_uuid": CARD, "unit_kind": "gpu"}
     past = grant(1, valid_from_at=1, valid_to_at=9, **lent)
