@@ -291,6 +291,12 @@ def test_a_balance_that_does_not_close_is_shown() -> None:
     assert figures(ask(estate))["ledger_residual_gpu_us"] == 7
 
 
+def test_what_is_overcommitted_stands_beside_the_balance() -> None:
+    estate = small_story()
+    estate.place("device", CARD, CARD, at("11:00"), "overcommitted", 7)
+    assert figures(ask(estate))["ledger_residual_gpu_us"] == 0
+
+
 def test_an_empty_store_says_to_import_first() -> None:
     with pytest.raises(UsageError, match="steelyard import"):
         ask(Estate())

@@ -15,19 +15,18 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Final
 
-from steelyard.answers import clipping, dimensions, grounds
+from steelyard.answers import dimensions, grounds
 from steelyard.answers.contract import Answer, Column, Evidence, Figure, Table, Value
-from steelyard.answers.dimensions import Dimension, Filter
-from steelyard.answers.grounds import KnownTime
+from steelyard.answers.dimensions import Dimension
 from steelyard.answers.reading import Reading, Record, Rows
+from steelyard.answers.scene import CARD_PPM, Card, Scene, fill, grain_us_of, grain_window, narrow, pod_name
 from steelyard.definitions import conservation, holding_interval, share
 from steelyard.primitives.i18n import _
-from steelyard.primitives.instant import HOUR_US, Instant, Window, format_instant
+from steelyard.primitives.instant import Instant
 from steelyard.primitives.unknown import Unknown
 
 SQL: Final = Path(__file__).with_suffix(".sql")
 VERSION: Final = "1"
-CARD_PPM: Final = 1_000_000
 _SHARE: Final = f"share {share.VERSION}"
 _BOOKS: Final = f"conservation {conservation.VERSION}"
 _HOLDING: Final = f"holding_interval {holding_interval.VERSION}"
@@ -89,7 +88,6 @@ GROUP_COLUMNS: Final = (
     Column("memory_mib", "MiB"),
     Column("cores_percent", "%"),
 )
-_NO_CARD: Final[Record] = dict.fromkeys(("device_index", "model", "vendor", "node", "memory_mib"))
 _UUID: Final = re.compile(r"GPU-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\Z")
 
 FIGURES: Final[Mapping[str, tuple[str, str]]] = {
@@ -121,43 +119,6 @@ class HoldersSpec:
     explain: bool = False
 
 
-@dataclass(slots=True)
-class Card:
-    """A card or a counted place at the instant. Shares in ppm of one card; ``supply_ppm`` None = capacity not known."""
-
-    record: Record
-    supply_ppm: int
-    held_ppm: int = 0
-    reserved_ppm: int = 0
-    in_suspense_ppm: int = 0
-    pods: set[str] = field(default_factory=set)
-    watched: bool = False
-    unplaced_near: bool = False
-    share_unknown: bool = False
-    lost: bool = False
-
-    @property
-    def taken_ppm(self) -> int:
-        """Held, reserved and in suspense together."""
-        return self.held_ppm + self.reserved_ppm + self.in_suspense_ppm
-
-
-@dataclass(slots=True)
-class Scene:
-    """All clusters at their instant: the certain holders, the possible ones, the cards, the counted places.
-
-    ``by_pod``: every dimension of the pods is needed, not only those that the table shows. ``device_uuid``: the only card asked about.
-    """
-
-    holders: list[Record] = field(default_factory=list)
-    possible: list[Record] = field(default_factory=list)
-    cards: dict[tuple[str, str], Card] = field(default_factory=dict)
-    places: list[Card] = field(default_factory=list)
-    outside: list[str] = field(default_factory=list)
-    by_pod: bool = False
-    device_uuid: str | None = None
-
-
 def title() -> str:
     """What the question asks, in the chosen language."""
     return _("Who holds which GPU, MIG slice or vGPU")
@@ -175,14 +136,14 @@ def answer(rows: Rows, spec: HoldersSpec) -> Answer:
     where = dimensions.filters(spec.where, dimensions.HOLDING, reading)
     times = grounds.known_times(reading)
     at = spec.at if spec.at is not None else max(time.last for time in times)
-    grain_us = _grain_us(reading)
+    grain_us = grain_us_of(reading)
     scene = Scene(by_pod=bool(by or where), device_uuid=_one_card(spec.where))
-    _fill(scene, reading, times, spec.at, grain_us)
-    balance = grounds.residual(reading, _grain_window(grain_us, at))
+    fill(scene, reading, times, spec.at, grain_us)
+    balance = grounds.residual(reading, grain_window(grain_us, at))
     if len(scene.outside) == len(times):
         figures = _unknown_figures("; ".join(scene.outside))
         return _assemble(spec, at, scene, (*figures, balance), (), reading)
-    _narrow(scene, where)
+    narrow(scene, where)
     figures, coverage = _figures(scene)
     tables = [Table("holders", HOLDER_COLUMNS, _holder_rows(scene))]
     tables.append(Table("devices", DEVICE_COLUMNS, [_device_row(card) for card in scene.cards.values()]))
@@ -193,156 +154,10 @@ def answer(rows: Rows, spec: HoldersSpec) -> Answer:
     return _assemble(spec, at, scene, (*figures, balance), tables, reading, coverage)
 
 
-def _grain_us(reading: Reading) -> int:
-    rows = reading.run("grain")
-    return int(rows[0]["grain_us"]) if rows and rows[0]["grain_us"] else HOUR_US
-
-
-def _grain_window(grain_us: int, at: Instant) -> Window:
-    """The grain that ends at or holds ``at``: the balance is struck there, so that a past instant costs no scan of all supply."""
-    start = (at - 1) // grain_us * grain_us
-    return Window(start, start + grain_us)
-
-
 def _one_card(where: Mapping[str, str]) -> str | None:
     """The card that alone is asked about, by its whole UUID: then nothing else is fetched."""
     named = next((where[name] for name in ("gpu", "device") if name in where), "")
     return named if _UUID.match(named) else None
-
-
-def _fill(scene: Scene, reading: Reading, times: Sequence[KnownTime], asked: Instant | None, grain_us: int) -> None:
-    for time in times:
-        at = time.last if asked is None else asked
-        if not time.first <= at <= time.last:
-            scene.outside.append(
-                _("{cluster} is known from {first} to {last}, not at {at}").format(
-                    cluster=time.cluster,
-                    first=format_instant(time.first),
-                    last=format_instant(time.last),
-                    at=format_instant(at),
-                )
-            )
-            continue
-        _add_cluster(scene, reading, time, _Moment(at, _grain_window(grain_us, at)))
-
-
-@dataclass(frozen=True, slots=True)
-class _Moment:
-    """An instant and the grain in which its balance is struck."""
-
-    at: Instant
-    grain: Window
-
-
-def _add_cluster(scene: Scene, reading: Reading, time: KnownTime, moment: _Moment) -> None:
-    at, window = moment.at, moment.grain
-    scopes = grounds.watched_scopes(reading, time.cluster, at)
-    known: dict[str, Record] = {}
-    for record in reading.run("devices", cluster=time.cluster, at_us=at, device_uuid=scene.device_uuid):
-        known[record["device_uuid"]] = record
-        if record["valid"]:
-            supply = 0 if record["basis"] == "asset_list" else CARD_PPM
-            lost = record["state"] == "lost"
-            scene.cards[time.cluster, record["device_uuid"]] = Card(record, supply, lost=lost)
-    overlap = max(1, min(window.end, time.last) - max(window.start, time.first))
-    for record in reading.run("counted_places", cluster=time.cluster, grain_at_us=window.start):
-        ppm = round(Fraction(record["amount_gpu_us"] * CARD_PPM, overlap))
-        scene.places.append(Card({**record, "cluster": time.cluster}, ppm))
-    asked = {"all_dimensions": scene.by_pod, "device_uuid": scene.device_uuid}
-    holders = reading.run("holders", cluster=time.cluster, at_us=at, **asked)
-    _join_segments(reading, time.cluster, [record for record in holders if record["segmented"]])
-    for record in holders:
-        card = known.get(record["device_uuid"], _NO_CARD)
-        record["device_index"], record["model"], record["vendor"] = card["device_index"], card["model"], card["vendor"]
-        if record["node"] is None:
-            record["node"] = card["node"]
-        if record["cores_percent"] is None:
-            record["cores_percent"] = clipping.cores_held_percent(record)
-        if record["memory_mib"] is None:
-            record["memory_mib"] = clipping.memory_held_mib(record, card["memory_mib"])
-        (scene.holders if record["certain"] else scene.possible).append(record)
-        if record["certain"]:
-            _take(scene, record, None if card is _NO_CARD else card)
-    for place in (*scene.cards.values(), *scene.places):
-        if place.record["cluster"] == time.cluster:
-            place.watched = "cluster" in scopes or f"node/{place.record['node']}" in scopes
-
-
-def _join_segments(reading: Reading, cluster: str, records: Sequence[Record]) -> None:
-    """A holding that changes its share when init ends is one holding: it started with its first segment and ends with its last."""
-    if not records:
-        return
-    pods = sorted({record["pod_uid"] for record in records})
-    names = ("pod_uid", "place_id", "unit_id", "occupancy")
-    rows = {tuple(row[name] for name in names): row for row in reading.run("segments", cluster=cluster, pod_uids=pods)}
-    for record in records:
-        whole = rows[tuple(record[name] for name in names)]
-        record.update({name: whole[name] for name in ("started", "ended", "start_basis")})
-
-
-def _take(scene: Scene, record: Record, known: Record | None) -> None:
-    if record["device_uuid"] is None:
-        for card in scene.cards.values():
-            near = record["place_kind"] == "cluster" or card.record["node"] == record["node"]
-            card.unplaced_near |= near and card.record["cluster"] == record["cluster"]
-        return
-    key = (record["cluster"], record["device_uuid"])
-    if key not in scene.cards:
-        scene.cards[key] = Card(known or _bare_device(record), CARD_PPM)
-    card = scene.cards[key]
-    amount, occupancy = record["share_ppm"], record["occupancy"]
-    if amount is None:
-        card.share_unknown = True
-    elif occupancy == "held":
-        card.held_ppm += amount
-    elif occupancy == "reserved":
-        card.reserved_ppm += amount
-    else:
-        card.in_suspense_ppm += amount
-    card.pods.add(_pod_name(record))
-
-
-def _bare_device(record: Record) -> Record:
-    names = (
-        "vendor",
-        "model",
-        "memory_mib",
-        "mode",
-        "healthy",
-        "cordoned",
-        "placeable",
-        "state",
-        "state_reason",
-        "serial",
-        "basis",
-    )
-    return {
-        **dict.fromkeys((*names, "device_index")),
-        **{name: record[name] for name in ("cluster", "device_uuid", "node")},
-    }
-
-
-def _narrow(scene: Scene, where: Sequence[Filter]) -> None:
-    """Keep what the conditions admit: holders that meet all; cards that meet those about cards and, if others are asked, hold for one."""
-    neighbours = {key: sorted(card.pods) for key, card in scene.cards.items() if len(card.pods) > 1}
-    for record in (*scene.holders, *scene.possible):
-        own = _pod_name(record)
-        others = [name for name in neighbours.get((record["cluster"], record["device_uuid"]), ()) if name != own]
-        record["neighbours"] = ", ".join(others) or None
-    if not where:
-        return
-    scene.holders = [row for row in scene.holders if all(condition.admits(row) for condition in where)]
-    scene.possible = [row for row in scene.possible if all(condition.admits(row) for condition in where)]
-    of_card = [c for c in where if c.dimension.name in dimensions.PLACE]
-    kept = {(row["cluster"], row["device_uuid"]) for row in scene.holders}
-    scene.cards = {
-        key: card
-        for key, card in scene.cards.items()
-        if key in kept or (len(of_card) == len(where) and all(c.admits(card.record) for c in of_card))
-    }
-    scene.places = [
-        place for place in scene.places if len(of_card) == len(where) and all(c.admits(place.record) for c in of_card)
-    ]
 
 
 def _figures(scene: Scene) -> tuple[list[Figure], float | Unknown]:
@@ -531,10 +346,6 @@ def _total(records: Sequence[Record], name: str) -> Value:
     )
 
 
-def _pod_name(record: Record) -> str:
-    return f"{record['namespace']}/{record['pod']}"
-
-
 def _assemble(
     spec: HoldersSpec,
     at: Instant,
@@ -546,7 +357,7 @@ def _assemble(
 ) -> Answer:
     subjects = None
     if spec.where:
-        subjects = {f"pod {_pod_name(row)}" for row in scene.holders}
+        subjects = {f"pod {pod_name(row)}" for row in scene.holders}
         subjects |= {f"device {card.record['device_uuid']}" for card in scene.cards.values()}
         subjects |= {f"node {card.record['node']}" for card in scene.cards.values()}
     notes, total = grounds.finding_notes(reading, subjects)

@@ -10,22 +10,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
-from steelyard.answers import clipping, dimensions, grounds
+from steelyard.answers import dimensions, grounds
 from steelyard.answers.contract import Answer, Column, Evidence, Figure, Table, Value
 from steelyard.answers.dimensions import Dimension
 from steelyard.answers.grounds import KnownTime
-from steelyard.answers.reading import Reading, Record, Rows, int_or_none
+from steelyard.answers.lines import Grains, Line, grains_of, lines_of, parameter_of
+from steelyard.answers.reading import Reading, Record, Rows
 from steelyard.definitions import conservation, gpu_time, normalised_gpu_hours
-from steelyard.definitions.grain import grain_start
-from steelyard.definitions.models import model_tokens
-from steelyard.definitions.normalised_gpu_hours import REFERENCE_WEIGHT_PPM, normalised_gpu_time_us
 from steelyard.primitives.errors import UsageError
 from steelyard.primitives.i18n import _
-from steelyard.primitives.instant import HOUR_US, INSTANT_MAX, INSTANT_MIN, Window, format_instant
+from steelyard.primitives.instant import HOUR_US, Window, format_instant
 from steelyard.primitives.unknown import Unknown
 
 SQL: Final = Path(__file__).with_suffix(".sql")
@@ -113,31 +110,6 @@ class ConsumptionSpec:
     explain: bool = False
 
 
-@dataclass(slots=True)
-class Line:
-    """Integer amounts of one pod at one place. None = not known; ``*_missing`` counts the postings that do not know the amount."""
-
-    record: Record
-    granted_us: int = 0
-    normalised_us: int = 0
-    overcommitted_us: int = 0
-    down_us: int = 0
-    reserved_us: int = 0
-    in_suspense_us: int = 0
-    memory_mib_us: int = 0
-    memory_missing: int = 0
-    cores_percent_us: int = 0
-    cores_missing: int = 0
-    held_us: int = 0
-    share_unknown: bool = False
-    observed_us: int = 0
-    compute_observed_us: int = 0
-    memory_used_mib_us: int | None = None
-    memory_peak_mib: int | None = None
-    used_upper_us: int | None = None
-    unknown_reason: str | None = None
-
-
 def title() -> str:
     """What the question asks, in the chosen language."""
     return _("How much was requested, granted and used")
@@ -161,14 +133,14 @@ def answer(rows: Rows, spec: ConsumptionSpec) -> Answer:
     times = grounds.known_times(reading)
     span = Window(min(time.first for time in times), max(time.last for time in times))
     window = spec.window or span
-    parameter = _parameter(reading)
-    grains = _grains(spec.window, parameter.grain_us)
+    parameter = parameter_of(reading)
+    grains = grains_of(spec.window, parameter.grain_us)
     balance = grounds.residual(reading, grains.touched)
     if spec.window and not span.overlap_us(window.start, window.end):
         reason = _("the known time is {span}").format(span=span)
         return _assemble(spec, window, [*_unknown_figures(reason), balance], (), Unknown(reason), reading, [])
     pods = {(row["cluster"], row["pod_uid"]): row for row in reading.run("pods")}
-    lines = _lines(reading, grains, parameter, pods)
+    lines = lines_of(reading, grains, parameter, pods)
     unserved = [pod for pod in _unserved(pods.values(), lines, window) if all(c.admits(pod) for c in where)]
     lines = [line for line in lines if all(condition.admits(line.record) for condition in where)]
     coverage = _coverage(reading, grains.touched, times, spec.window)
@@ -180,156 +152,6 @@ def answer(rows: Rows, spec: ConsumptionSpec) -> Answer:
     )
     blind = _blind_spots(lines, span, window, grains)
     return _assemble(spec, window, figures, tables, coverage, reading, blind)
-
-
-@dataclass(frozen=True, slots=True)
-class Grains:
-    """A window in grains: ``whole`` from the ledger, ``edges`` clipped from holdings, ``touched`` all grains it meets."""
-
-    whole: Window
-    edges: tuple[Window, ...]
-    touched: Window
-    asked: Window
-
-
-@dataclass(frozen=True, slots=True)
-class Weight:
-    """The weight of the models that have all these words, while it is valid."""
-
-    words: frozenset[str]
-    weight_ppm: int
-    start: int
-    end: int
-
-
-@dataclass(frozen=True, slots=True)
-class Parameter:
-    """What the ledgers were posted by: the grain, and the weights of models in the order in which they are tried."""
-
-    grain_us: int
-    weight_default_ppm: int
-    weights: tuple[Weight, ...]
-
-    def periods(self, window: Window) -> list[Window]:
-        """The window, cut where a weight begins or ends, so that every part has one weight per model."""
-        inner = {edge for weight in self.weights for edge in (weight.start, weight.end)}
-        edges = [window.start, *sorted(edge for edge in inner if window.start < edge < window.end), window.end]
-        return [Window(start, end) for start, end in pairwise(edges)]
-
-    def weight_ppm(self, model: str | None, at: int) -> int:
-        """The weight of a model at an instant: the first that fits, else the default."""
-        tokens = model_tokens(model or "")
-        fitting = (w.weight_ppm for w in self.weights if w.start <= at < w.end and w.words <= tokens)
-        return next(fitting, self.weight_default_ppm)
-
-
-def _parameter(reading: Reading) -> Parameter:
-    rows = reading.run("grain")
-    if not rows:
-        return Parameter(HOUR_US, REFERENCE_WEIGHT_PPM, ())
-    weights = [
-        Weight(model_tokens(row["model"]), int(row["weight_ppm"]), int(row["from_us"]), int(row["to_us"]))
-        for row in reading.run("weights", from_us=INSTANT_MIN, to_us=INSTANT_MAX)
-    ]
-    return Parameter(int(rows[0]["grain_us"]), int(rows[0]["weight_default_ppm"]), tuple(weights))
-
-
-def _grains(window: Window | None, grain: int) -> Grains:
-    if window is None or (window.start, window.end) == (INSTANT_MIN, INSTANT_MAX):
-        everything = Window(INSTANT_MIN, INSTANT_MAX)
-        return Grains(everything, (), everything, everything)
-    first, last = -(-window.start // grain) * grain, grain_start(window.end, grain)
-    touched = Window(
-        max(INSTANT_MIN, grain_start(window.start, grain)), min(INSTANT_MAX, -(-window.end // grain) * grain)
-    )
-    if first > last:
-        return Grains(Window(first, first), (window,), touched, window)
-    edges = (Window(window.start, first), Window(last, window.end))
-    return Grains(Window(first, last), tuple(edge for edge in edges if edge.duration_us), touched, window)
-
-
-def _lines(
-    reading: Reading, grains: Grains, parameter: Parameter, pods: Mapping[tuple[str, str], Record]
-) -> list[Line]:
-    devices = {(row["cluster"], row["device_uuid"]): row for row in reading.run("devices")}
-    models = {(row["cluster"], row["node"]): row["model"] for row in reading.run("nodes")}
-    lines: dict[tuple[str, str, str], Line] = {}
-
-    def line_of(row: Record) -> Line:
-        place = row["device_uuid"] or row["place_id"]
-        key = (row["cluster"], row["pod_uid"], place)
-        if key not in lines:
-            device = devices.get((row["cluster"], row["device_uuid"]))
-            node = row.get("node") or (device["node"] if device else None)
-            pod = pods.get((row["cluster"], row["pod_uid"])) or {
-                "namespace": row.get("namespace"),
-                "pod": row.get("pod"),
-            }
-            record = {
-                **pod,
-                "cluster": row["cluster"],
-                "pod_uid": row["pod_uid"],
-                "device_uuid": row["device_uuid"],
-                "node": node or pod.get("node"),
-                "model": device["model"] if device else models.get((row["cluster"], node)),
-                "vendor": device["vendor"] if device else None,
-            }
-            lines[key] = Line(record)
-        return lines[key]
-
-    window = grains.asked
-    for row in reading.run("held_time", from_us=window.start, to_us=window.end):
-        line = line_of(row)
-        line.held_us, line.share_unknown = int(row["held_us"]), bool(row["share_unknown"])
-    memory_mib = {key: row["memory_mib"] for key, row in devices.items()}
-    for period in parameter.periods(window):
-        part = _grains(period, parameter.grain_us)
-        booked = reading.run("booked", from_us=part.whole.start, to_us=part.whole.end)
-        for edge in part.edges:
-            cut = reading.run("edge_holdings", from_us=edge.start, to_us=edge.end)
-            booked.extend(clipping.booked_rows(cut, memory_mib))
-        for row in booked:
-            line = line_of(row)
-            _book(line, row, parameter.weight_ppm(line.record["model"], period.start))
-    for row in reading.run("usage", from_us=grains.whole.start, to_us=grains.whole.end):
-        if row["pod_uid"] is not None:
-            _use(line_of({**row, "place_id": row["device_uuid"]}), row)
-    return list(lines.values())
-
-
-def _book(line: Line, row: Record, weight_ppm: int) -> None:
-    amount = int(row["amount_gpu_us"])
-    if row["account"] == "reserved":
-        line.reserved_us += amount
-        return
-    if row["account"] == "in_suspense":
-        line.in_suspense_us += amount
-        return
-    if row["account"] == "overcommitted":
-        line.overcommitted_us += amount
-        return
-    line.granted_us += amount
-    normalised = normalised_gpu_time_us(amount, weight_ppm)
-    line.normalised_us += normalised if isinstance(normalised, int) else 0
-    line.down_us += int(row["down_gpu_us"])
-    line.memory_mib_us += int(row["memory_mib_us"] or 0)
-    line.memory_missing += int(row["memory_unknown"])
-    line.cores_percent_us += int(row["cores_percent_us"] or 0)
-    line.cores_missing += int(row["cores_unknown"])
-
-
-def _use(line: Line, row: Record) -> None:
-    line.observed_us += int(row["observed_us"] or 0)
-    line.compute_observed_us += int(row["compute_observed_us"] or 0)
-    line.unknown_reason = line.unknown_reason or row["unknown_reason"]
-    memory, upper = int_or_none(row["memory_mib_us"]), int_or_none(row["compute_upper_gpu_us"])
-    peak = int_or_none(row["memory_peak_mib"])
-    if memory is not None:
-        line.memory_used_mib_us = (line.memory_used_mib_us or 0) + memory
-    if upper is not None:
-        line.used_upper_us = (line.used_upper_us or 0) + upper
-    if peak is not None:
-        line.memory_peak_mib = max(peak, line.memory_peak_mib or 0)
 
 
 def _not_measured() -> Unknown:
