@@ -258,6 +258,7 @@ def test_a_process_on_the_card_within_the_interval_verifies_the_holding() -> Non
         )
 
     assert one([*facts, sample(10)])["evidence_grade"] == "verified"
+    assert one([*facts, sample(30)])["evidence_grade"] == "verified"
     assert one([*facts, sample(4)])["evidence_grade"] == "declared"
     assert one([*facts, sample(10, "GPU-b")])["evidence_grade"] == "declared"
 
