@@ -6,6 +6,7 @@ integers. Every condition is a question about one instant; no sweeps, no running
 
 from __future__ import annotations
 
+import itertools
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -60,7 +61,7 @@ def observed_at(world: World, node: str | None, t: int) -> bool:
                 known = [gap for gap in (row["gap_max_us"], rounds.get(row["occurred_at"])) if gap is not None]
                 rounds[row["occurred_at"]] = max(known) if known else None
         instants = sorted(rounds)
-        for before, after in zip(instants, instants[1:], strict=False):
+        for before, after in itertools.pairwise(instants):
             gap = rounds[after]
             if before <= t < after and gap is not None and after - before <= gap:
                 return True
@@ -336,7 +337,7 @@ def post_place(world: World, place: Place) -> Mapping[Key, tuple[int, int | None
     excess: dict[Key, list[int]] = defaultdict(lambda: [0, 0, 0])
     mine = [row for row in world.holdings if (row["place_kind"], row["place_id"]) == (place.kind, place.name)]
     cuts = boundaries(world, place)
-    for t, until in zip(cuts, cuts[1:], strict=False):
+    for t, until in itertools.pairwise(cuts):
         us, grain, node = until - t, t // world.grain * world.grain, place.node_at(t)
         rest, base, since = state_at(world, place, t)
         cards = place.cards_at(t)
@@ -406,7 +407,7 @@ def slot_rows(world: World, places: Sequence[Place]) -> Iterator[tuple[Key, tupl
         by_slot[row["node"], row["slot"]].append(row)
     for (node, slot), sitters in by_slot.items():
         amounts: dict[int, int] = defaultdict(int)
-        for old, new in zip(sitters, sitters[1:], strict=False):
+        for old, new in itertools.pairwise(sitters):
             start, end = spans[old["device_uuid"]][1], spans[new["device_uuid"]][0]
             while old["device_uuid"] != new["device_uuid"] and start < end:
                 grain = start // world.grain * world.grain

@@ -111,7 +111,32 @@ SUPPLY: Final = Ledger(
     stages=("supply_site", "supply_stretch", "supply_piece"),
 )
 
-LEDGERS: Final[tuple[Ledger, ...]] = (HOLDING, SUPPLY)
+USAGE: Final = Ledger(
+    name="usage",
+    columns=ledger_columns(
+        """
+        cluster
+        device_uuid
+        gi BIGINT
+        grain_at TIMESTAMP
+        pod_uid
+        path
+        used_basis
+        memory_mib_us BIGINT
+        memory_peak_mib BIGINT
+        memory_p99_mib BIGINT
+        compute_upper_gpu_us BIGINT
+        observed_us BIGINT
+        compute_observed_us BIGINT
+        samples_count BIGINT
+        unknown_reason
+        """
+    ),
+    sql_file="usage.sql",
+    stages=("usage_stretch", "usage_process", "usage_holder"),
+)
+
+LEDGERS: Final[tuple[Ledger, ...]] = (HOLDING, SUPPLY, USAGE)
 
 FINDINGS: Final = ("inventory_findings.sql",)
 """Findings that stand on facts and dimensions alone and belong to no ledger; columns as ``Ledger.findings_file``."""

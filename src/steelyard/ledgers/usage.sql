@@ -1,0 +1,173 @@
+-- What was used of each card, by whom, per grain, over observed time only (see usage.py). Memory from device and process samples; 203 GPU_UTIL
+-- as an upper bound of compute. Paths, best first: `exclusive` (the card's one holder), `mig` (the one holder of a GPU instance), `process`
+-- (processes proven to be a pod's); `device` is the card itself, `residual` the card less its holders.
+-- An instant that stands for no time counts in peak, p99 and samples_count; amounts over no time are not known.
+WITH
+parameter AS (
+    SELECT grain_us FROM dim.parameter
+),
+
+-- A stretch cut into grains; the sample itself (its instant) belongs to the first.
+device_part AS (
+    SELECT
+        cluster, device_uuid, gi, memory_mib, util_ppm, grain_us_at, from_us >= grain_us_at AS first_part, from_us AS instant_us,
+        greatest(from_us, grain_us_at) AS lo, least(to_us, grain_us_at + grain_us) AS hi
+    FROM (
+        SELECT
+            stretch.*, parameter.grain_us,
+            unnest(
+                range(grain_start_us(stretch.from_us, parameter.grain_us), greatest(stretch.to_us, stretch.from_us + 1), parameter.grain_us)
+            ) AS grain_us_at
+        FROM dim.usage_stretch AS stretch
+        CROSS JOIN parameter
+    ) AS cut
+),
+
+holder_part AS (
+    SELECT
+        cluster, device_uuid, gi, pod_uid, grain_us_at,
+        greatest(from_us, grain_us_at) AS lo, least(to_us, grain_us_at + grain_us) AS hi
+    FROM (
+        SELECT
+            holder.*, parameter.grain_us,
+            unnest(range(grain_start_us(holder.from_us, parameter.grain_us), holder.to_us, parameter.grain_us)) AS grain_us_at
+        FROM dim.usage_holder AS holder
+        CROSS JOIN parameter
+    ) AS cut
+),
+
+process_part AS (
+    SELECT
+        cluster, device_uuid, gi, pod_uid, memory_mib, grain_us_at, from_us >= grain_us_at AS first_part, from_us AS instant_us,
+        greatest(from_us, grain_us_at) AS lo, least(to_us, grain_us_at + grain_us) AS hi
+    FROM (
+        SELECT
+            process.*, parameter.grain_us,
+            unnest(
+                range(grain_start_us(process.from_us, parameter.grain_us), greatest(process.to_us, process.from_us + 1), parameter.grain_us)
+            ) AS grain_us_at
+        FROM dim.usage_process AS process
+        CROSS JOIN parameter
+    ) AS cut
+),
+
+-- Where the card as a whole was sampled in a grain, its instances do not stand beside it.
+board AS (
+    SELECT DISTINCT cluster, device_uuid, grain_us_at
+    FROM device_part
+    WHERE gi IS NULL
+),
+
+-- Every part with the time it counts and whether its instant counts: (1) the device itself, (2) its one holder, (3) proven processes.
+weighed AS (
+    SELECT
+        part.cluster, part.device_uuid, part.gi, part.grain_us_at, CAST(NULL AS VARCHAR) AS pod_uid, 'device' AS path,
+        part.memory_mib, part.util_ppm, part.hi - part.lo AS length_us, part.first_part AS sampled
+    FROM device_part AS part
+    LEFT JOIN board
+        ON board.cluster = part.cluster AND board.device_uuid = part.device_uuid AND board.grain_us_at = part.grain_us_at
+    WHERE part.gi IS NULL OR board.cluster IS NULL
+    UNION ALL
+    SELECT
+        part.cluster, part.device_uuid, part.gi, part.grain_us_at, holder.pod_uid,
+        CASE WHEN part.gi IS NULL THEN 'exclusive' ELSE 'mig' END,
+        part.memory_mib, part.util_ppm, greatest(0, least(part.hi, holder.hi) - greatest(part.lo, holder.lo)),
+        part.first_part AND part.instant_us >= holder.lo AND part.instant_us < holder.hi
+    FROM device_part AS part
+    JOIN holder_part AS holder
+        ON holder.cluster = part.cluster AND holder.device_uuid = part.device_uuid AND holder.grain_us_at = part.grain_us_at
+        AND holder.gi IS NOT DISTINCT FROM part.gi
+    WHERE (part.lo < holder.hi AND part.hi > holder.lo) OR (part.instant_us >= holder.lo AND part.instant_us < holder.hi)
+    UNION ALL
+    SELECT
+        part.cluster, part.device_uuid, NULL, part.grain_us_at, part.pod_uid, 'process',
+        part.memory_mib, NULL, CAST(part.hi - part.lo - part.attributed_us AS BIGINT), part.first_part AND NOT part.attributed_instant
+    FROM (
+        SELECT
+            process.cluster, process.device_uuid, process.gi, process.pod_uid, process.memory_mib, process.grain_us_at, process.instant_us,
+            process.first_part, process.lo, process.hi,
+            sum(
+                CASE WHEN holder.lo IS NOT NULL THEN greatest(0, least(process.hi, holder.hi) - greatest(process.lo, holder.lo)) ELSE 0 END
+            ) AS attributed_us,
+            coalesce(bool_or(process.instant_us >= holder.lo AND process.instant_us < holder.hi), FALSE) AS attributed_instant
+        FROM process_part AS process
+        LEFT JOIN holder_part AS holder
+            ON holder.cluster = process.cluster AND holder.device_uuid = process.device_uuid
+            AND holder.grain_us_at = process.grain_us_at
+            AND (holder.gi IS NULL OR holder.gi = process.gi)
+        GROUP BY
+            process.cluster, process.device_uuid, process.gi, process.pod_uid, process.memory_mib, process.grain_us_at,
+            process.instant_us, process.first_part, process.lo, process.hi
+    ) AS part
+),
+
+summed AS (
+    SELECT
+        cluster, device_uuid, gi, grain_us_at, pod_uid, path,
+        CAST(sum(CASE WHEN memory_mib IS NOT NULL THEN length_us ELSE 0 END) AS BIGINT) AS observed_us,
+        CAST(sum(CASE WHEN util_ppm IS NOT NULL THEN length_us ELSE 0 END) AS BIGINT) AS compute_observed_us,
+        CAST(sum(length_us * memory_mib) AS BIGINT) AS memory_mib_us,
+        sum_of_gpu_time_us(length_us, util_ppm) AS compute_upper_gpu_us,
+        max(CASE WHEN sampled THEN memory_mib END) AS memory_peak_mib,
+        CAST(floor(percentile_linear(CASE WHEN sampled THEN memory_mib END, 0.99) + 0.001) AS BIGINT) AS memory_p99_mib,
+        CAST(sum(CASE WHEN sampled THEN 1 ELSE 0 END) AS BIGINT) AS samples_count,
+        max(memory_mib) AS memory_any_mib
+    FROM weighed
+    WHERE length_us > 0 OR sampled
+    GROUP BY cluster, device_uuid, gi, grain_us_at, pod_uid, path
+),
+
+used AS (
+    SELECT
+        cluster, device_uuid, gi, grain_us_at, pod_uid, path, observed_us, compute_observed_us,
+        CASE WHEN observed_us > 0 THEN memory_mib_us END AS memory_mib_us,
+        CASE WHEN compute_observed_us > 0 THEN compute_upper_gpu_us END AS compute_upper_gpu_us,
+        memory_peak_mib, memory_p99_mib, samples_count,
+        CASE
+            WHEN observed_us > 0 OR compute_observed_us > 0 THEN NULL
+            WHEN memory_any_mib IS NULL THEN 'the samples name no figure'
+            ELSE 'samples are instants: the time between them was not seen'
+        END AS unknown_reason
+    FROM summed
+),
+
+-- The card less its holders: on the card as a whole where it was sampled, else on each instance.
+by_holders AS (
+    SELECT
+        used.cluster, used.device_uuid, CASE WHEN board.cluster IS NULL THEN used.gi END AS gi, used.grain_us_at,
+        CAST(sum(used.memory_mib_us) AS BIGINT) AS memory_mib_us,
+        CAST(sum(used.compute_upper_gpu_us) AS BIGINT) AS compute_upper_gpu_us
+    FROM used
+    LEFT JOIN board
+        ON board.cluster = used.cluster AND board.device_uuid = used.device_uuid AND board.grain_us_at = used.grain_us_at
+    WHERE used.path <> 'device'
+    GROUP BY used.cluster, used.device_uuid, CASE WHEN board.cluster IS NULL THEN used.gi END, used.grain_us_at
+),
+
+posting AS (
+    SELECT
+        cluster, device_uuid, gi, grain_us_at, pod_uid, path, observed_us, compute_observed_us, memory_mib_us, compute_upper_gpu_us,
+        memory_peak_mib, memory_p99_mib, samples_count, unknown_reason
+    FROM used
+    UNION ALL
+    SELECT
+        used.cluster, used.device_uuid, used.gi, used.grain_us_at, NULL, 'residual', used.observed_us, used.compute_observed_us,
+        used.memory_mib_us - coalesce(by_holders.memory_mib_us, 0),
+        used.compute_upper_gpu_us - coalesce(by_holders.compute_upper_gpu_us, 0),
+        NULL, NULL, used.samples_count, used.unknown_reason
+    FROM used
+    LEFT JOIN by_holders
+        ON by_holders.cluster = used.cluster AND by_holders.device_uuid = used.device_uuid
+        AND by_holders.grain_us_at = used.grain_us_at AND by_holders.gi IS NOT DISTINCT FROM used.gi
+    WHERE used.path = 'device'
+)
+
+SELECT
+    cluster, device_uuid, gi, make_timestamp(grain_us_at) AS grain_at, pod_uid, path,
+    CASE
+        WHEN compute_upper_gpu_us IS NOT NULL THEN 'util_gpu_203_upper_bound'
+        WHEN memory_mib_us IS NOT NULL OR memory_peak_mib IS NOT NULL THEN 'memory_only'
+        ELSE 'unknown'
+    END AS used_basis,
+    memory_mib_us, memory_peak_mib, memory_p99_mib, compute_upper_gpu_us, observed_us, compute_observed_us, samples_count, unknown_reason
+FROM posting

@@ -1,0 +1,88 @@
+-- When a unit has exactly one holder, and who it is: the ground for attributing all that the unit used. gi NULL is the card as a whole.
+-- A claim in suspense, a holder on an unknown card of the same node and a MIG holder on an unknown instance make a unit shared. A card
+-- whose one holder has only a MIG instance is not attributed as a whole.
+WITH
+held AS (
+    SELECT
+        holding.cluster, holding.device_uuid, coalesce(holding.gi, unit.gi) AS gi, holding.unit_kind, holding.pod_uid, holding.occupancy,
+        epoch_us(holding.started_at) AS lo,
+        epoch_us(coalesce(holding.ended_at, holding.known_to_at)) AS hi
+    FROM ledger.holding AS holding
+    LEFT JOIN dim.unit AS unit ON unit.cluster = holding.cluster AND unit.unit_id = holding.unit_id
+    WHERE holding.device_uuid IS NOT NULL AND holding.occupancy <> 'reserved'
+        AND coalesce(holding.ended_at, holding.known_to_at) > holding.started_at
+),
+
+-- Units that were sampled; only these need an answer.
+sampled AS (
+    SELECT DISTINCT cluster, device_uuid, gi FROM dim.usage_stretch
+),
+
+claim AS (
+    SELECT sampled.cluster, sampled.device_uuid, sampled.gi, held.pod_uid, held.lo, held.hi,
+        held.occupancy = 'held' AND (sampled.gi IS NOT NULL OR held.unit_kind <> 'mig') AND (sampled.gi IS NULL OR held.gi IS NOT NULL) AS sole
+    FROM sampled
+    JOIN held ON held.cluster = sampled.cluster AND held.device_uuid = sampled.device_uuid
+    WHERE sampled.gi IS NULL OR held.gi = sampled.gi OR held.gi IS NULL
+    UNION ALL
+    SELECT sampled.cluster, sampled.device_uuid, sampled.gi, holding.pod_uid,
+        epoch_us(holding.started_at), epoch_us(coalesce(holding.ended_at, holding.known_to_at)), FALSE
+    FROM sampled
+    JOIN dim.device AS card ON card.cluster = sampled.cluster AND card.device_uuid = sampled.device_uuid
+    JOIN ledger.holding AS holding
+        ON holding.cluster = card.cluster AND holding.place_kind = 'node' AND holding.place_id = card.node
+    WHERE holding.occupancy <> 'reserved' AND coalesce(holding.ended_at, holding.known_to_at) > holding.started_at
+),
+
+-- The stays of one pod on one unit, merged where they touch; a stay that cannot be attributed stands beside.
+stay AS (
+    SELECT cluster, device_uuid, gi, pod_uid, sole, min(lo) AS lo, max(hi) AS hi
+    FROM (
+        SELECT
+            *,
+            sum(CASE WHEN lo <= reach_before THEN 0 ELSE 1 END) OVER (
+                PARTITION BY cluster, device_uuid, gi, pod_uid, sole ORDER BY lo, hi ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
+            ) AS island_no
+        FROM (
+            SELECT
+                *,
+                max(hi) OVER (
+                    PARTITION BY cluster, device_uuid, gi, pod_uid, sole ORDER BY lo, hi
+                    ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+                ) AS reach_before
+            FROM claim
+        ) AS reached
+    ) AS numbered
+    GROUP BY cluster, device_uuid, gi, pod_uid, sole, island_no
+),
+
+numbered_stay AS (
+    SELECT
+        stay.cluster, stay.device_uuid, stay.gi, stay.lo, stay.hi, CASE WHEN stay.sole THEN 1 ELSE 1000000 END AS weight,
+        dense_rank() OVER (ORDER BY stay.cluster, stay.pod_uid) AS pod_no, stay.pod_uid
+    FROM stay
+),
+
+turn AS (
+    SELECT cluster, device_uuid, gi, turned_at, sum(weight) AS weight, sum(pod_no) AS pod_no
+    FROM (
+        SELECT cluster, device_uuid, gi, lo AS turned_at, weight, pod_no FROM numbered_stay
+        UNION ALL
+        SELECT cluster, device_uuid, gi, hi, -weight, -pod_no FROM numbered_stay
+    ) AS edge
+    GROUP BY cluster, device_uuid, gi, turned_at
+),
+
+swept AS (
+    SELECT
+        cluster, device_uuid, gi, turned_at AS lo, lead(turned_at) OVER sweep AS hi,
+        sum(weight) OVER sweep AS weight,
+        CAST(sum(pod_no) OVER sweep AS BIGINT) AS pod_no
+    FROM turn
+    WINDOW sweep AS (PARTITION BY cluster, device_uuid, gi ORDER BY turned_at)
+)
+
+SELECT swept.cluster, swept.device_uuid, swept.gi, pod.pod_uid, swept.lo AS from_us, swept.hi AS to_us
+FROM swept
+JOIN (SELECT DISTINCT pod_no, pod_uid FROM numbered_stay) AS pod ON pod.pod_no = swept.pod_no
+WHERE swept.weight = 1 AND swept.hi IS NOT NULL

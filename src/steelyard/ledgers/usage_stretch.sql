@@ -1,0 +1,58 @@
+-- What each sample of a card (or of one of its GPU instances) stands for: [from_us, to_us), empty for an instant that stands alone.
+-- A sample stands for its own interval, else until the next one where its source declares how far apart rounds may lie; never beyond the next
+-- sample of the same unit, and an interval counts for an hour at most. Several rows of one unit and instant are one sample: the larger figures.
+-- A figure beyond its physical limit is not known: memory above the card's total, 203 above 1.05 (between 1 and 1.05 it is 1).
+WITH
+sample AS (
+    SELECT
+        cluster, device_uuid, gi, occurred_at,
+        max(interval_us) AS interval_us,
+        max(source) AS source,
+        max(CASE WHEN memory_used_mib BETWEEN 0 AND coalesce(memory_total_mib, 100000000) THEN memory_used_mib END) AS memory_mib,
+        max(
+            CASE WHEN util_gpu_ratio >= 0 AND util_gpu_ratio <= 1.05 THEN CAST(round(least(util_gpu_ratio, 1) * 1000000) AS BIGINT) END
+        ) AS util_ppm
+    FROM fact.device_sample
+    GROUP BY cluster, device_uuid, gi, occurred_at
+),
+
+-- The widest gap between rounds that a source of samples declares for a node, or for all.
+declared_gap AS (
+    SELECT cluster, source, scope, max(gap_max_us) AS gap_max_us
+    FROM fact.source_status
+    WHERE kind NOT IN ('pods', 'nodes', 'trace') AND status <> 'failed' AND gap_max_us > 0
+    GROUP BY cluster, source, scope
+),
+
+home AS (
+    SELECT cluster, device_uuid, max(node) AS node
+    FROM dim.device
+    GROUP BY cluster, device_uuid
+),
+
+timed AS (
+    SELECT
+        sample.cluster, sample.device_uuid, sample.gi, sample.memory_mib, sample.util_ppm, sample.interval_us,
+        greatest(coalesce(of_node.gap_max_us, 0), coalesce(of_all.gap_max_us, 0)) AS gap_max_us,
+        epoch_us(sample.occurred_at) AS from_us,
+        epoch_us(
+            lead(sample.occurred_at) OVER (
+                PARTITION BY sample.cluster, sample.device_uuid, sample.gi ORDER BY sample.occurred_at
+            )
+        ) AS next_us
+    FROM sample
+    LEFT JOIN home ON home.cluster = sample.cluster AND home.device_uuid = sample.device_uuid
+    LEFT JOIN declared_gap AS of_node
+        ON of_node.cluster = sample.cluster AND of_node.source = sample.source AND of_node.scope = 'node/' || home.node
+    LEFT JOIN declared_gap AS of_all
+        ON of_all.cluster = sample.cluster AND of_all.source = sample.source AND of_all.scope = 'cluster'
+)
+
+SELECT
+    cluster, device_uuid, gi, memory_mib, util_ppm, from_us,
+    CASE
+        WHEN interval_us > 0 THEN least(from_us + least(interval_us, 3600000000), coalesce(next_us, 4611686018427387904))
+        WHEN next_us - from_us <= gap_max_us THEN next_us
+        ELSE from_us
+    END AS to_us
+FROM timed

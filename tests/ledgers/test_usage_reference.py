@@ -1,0 +1,184 @@
+"""The usage ledger by SQL equals the slow reference on random worlds; removing a sample never makes anything idle."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from steelyard.facts.base import Fact
+from steelyard.facts.device import Device
+from steelyard.facts.device_sample import DeviceSample
+from steelyard.facts.process_sample import ProcessSample
+from steelyard.facts.source_status import SourceStatus
+from steelyard.ledgers.dimensions.registry import build_dimensions
+from steelyard.ledgers.posting import PostingParameters
+from steelyard.ledgers.registry import HOLDING, USAGE, model_text
+from steelyard.store import Store
+from tests.ledgers.reference_supply import Row
+from tests.ledgers.reference_usage import Use, post_usage
+from tests.ledgers.supply_worlds import BASE, COMMON, GRAINS, HOUR, INSTANTS, MINUTE, fresh, records, spans
+
+CARDS = st.sampled_from(["GPU-1", "GPU-2"])
+INSTANCES = st.sampled_from([None, None, 1, 2])
+INTERVALS = st.sampled_from([None, None, 0, MINUTE // 2, MINUTE, 30 * MINUTE, 3 * HOUR])
+SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large]
+Rows = dict[tuple[Any, ...], tuple[Any, ...]]
+
+
+@st.composite
+def samples(draw: st.DrawFn) -> DeviceSample:
+    uuid, gi = draw(CARDS), draw(INSTANCES)
+    return DeviceSample(
+        **{**COMMON, "source": draw(st.sampled_from(["a", "b"]))},
+        natural_key=uuid if gi is None else f"{uuid}/gi{gi}",
+        occurred_at=draw(INSTANTS),
+        device_uuid=uuid,
+        gi=gi,
+        interval_us=draw(INTERVALS),
+        memory_used_mib=draw(st.one_of(st.none(), st.integers(0, 1200), st.just(-3))),
+        memory_total_mib=draw(st.sampled_from([None, 1000])),
+        util_gpu_ratio=draw(
+            st.one_of(
+                st.none(), st.integers(0, 100).map(lambda n: n / 100), st.sampled_from([1.03, 1.2, -0.1, float("nan")])
+            )
+        ),
+    )
+
+
+@st.composite
+def processes(draw: st.DrawFn) -> ProcessSample:
+    uuid, gi, pid = draw(CARDS), draw(INSTANCES), draw(st.integers(1, 3))
+    return ProcessSample(
+        **{**COMMON, "source": draw(st.sampled_from(["a", "b"]))},
+        natural_key=f"{uuid}/{gi}/{pid}",
+        occurred_at=draw(INSTANTS),
+        device_uuid=uuid,
+        gi=gi,
+        pid=pid,
+        pod_uid=draw(st.sampled_from([None, "p1", "p2"])),
+        memory_used_mib=draw(st.one_of(st.none(), st.integers(0, 500))),
+        interval_us=draw(INTERVALS),
+    )
+
+
+@st.composite
+def holdings(draw: st.DrawFn) -> Row:
+    start, end = draw(spans())
+    placed = draw(st.sampled_from([True, True, True, True, False]))
+    uuid, kind = draw(CARDS), draw(st.sampled_from(["gpu", "vgpu", "mig", "mig"]))
+    return {
+        "cluster": "default",
+        "pod_uid": draw(st.sampled_from(["p1", "p2", "p3"])),
+        "place_kind": "device" if placed else "node",
+        "place_id": uuid if placed else "n2",
+        "node": "n1",
+        "device_uuid": uuid if placed else None,
+        "unit_kind": kind,
+        "gi": draw(st.sampled_from([None, 1, 2])) if kind == "mig" and placed else None,
+        "occupancy": draw(st.sampled_from(["held", "held", "held", "held", "reserved", "in_suspense"])),
+        "share_ppm": 500_000,
+        "started_at": start,
+        "ended_at": end,
+        "known_to_at": end,
+    }
+
+
+@st.composite
+def worlds(draw: st.DrawFn) -> tuple[list[Fact], list[Row], int]:
+    gap = draw(st.sampled_from([None, MINUTE, HOUR]))
+    facts: list[Fact] = [
+        Device(natural_key=uuid, occurred_at=BASE, device_uuid=uuid, node=node, **COMMON)
+        for uuid, node in (("GPU-1", "n1"), ("GPU-2", "n2"))
+    ]
+    facts += [
+        SourceStatus(
+            **{**COMMON, "source": "a"}, natural_key=scope, occurred_at=BASE, kind=kind, scope=scope, gap_max_us=gap, status=status
+        )
+        for scope, kind, status in (
+            (draw(st.sampled_from(["cluster", "node/n1"])), "nvidia_smi", draw(st.sampled_from(["ok", "failed"]))),
+            ("cluster", "pods", "ok"),
+        )
+    ]  # fmt: skip
+    facts += draw(st.lists(samples(), max_size=9))
+    facts += draw(st.lists(processes(), max_size=6))
+    held = draw(st.lists(holdings(), max_size=5))
+    return facts, held, draw(st.sampled_from(GRAINS))
+
+
+@pytest.fixture(scope="module")
+def store() -> Iterator[Store]:
+    with Store.open_memory() as opened:
+        yield opened
+
+
+def by_sql(store: Store, facts: list[Fact], held: list[Row], grain: int) -> Rows:
+    """The usage ledger of a world by its models, over a holding ledger that is given."""
+    fresh(store)
+    store.append(facts)
+    build_dimensions(store, PostingParameters(grain_us=grain))
+    columns = [(column.name, column.sql_type) for column in HOLDING.columns]
+    store.load_rows("ledger.holding", columns, [[row.get(name) for name, _ in columns] for row in held])
+    for stem in USAGE.stages:
+        store.execute(f"CREATE OR REPLACE TABLE dim.{stem} AS {model_text(f'{stem}.sql')}")
+    rows = store.rows(
+        "SELECT device_uuid, gi, epoch_us(grain_at), pod_uid, path, memory_mib_us, memory_peak_mib, memory_p99_mib, "
+        "compute_upper_gpu_us, observed_us, compute_observed_us, samples_count, unknown_reason "
+        f"FROM ({model_text('usage.sql')}) AS model"
+    )
+    keyed = {row[:5]: row[5:] for row in rows}
+    assert len(keyed) == len(rows), "two rows have the same key"
+    return keyed
+
+
+def by_reference(store: Store, held: list[Row], grain: int) -> Rows:
+    return post_usage(
+        Use(
+            grain=grain,
+            holdings=[row for row in held if row["known_to_at"] > row["started_at"]],
+            cards=records(store, "dim.device"),
+            samples=records(store, "fact.device_sample"),
+            processes=records(store, "fact.process_sample"),
+            statuses=records(store, "fact.source_status"),
+        )
+    )
+
+
+@given(worlds())
+@settings(deadline=None, max_examples=80, suppress_health_check=SLOW)
+def test_usage_equals_its_reference(store: Store, world: Any) -> None:
+    facts, held, grain = world
+    assert by_sql(store, facts, held, grain) == by_reference(store, held, grain)
+
+
+@given(worlds(), st.randoms(use_true_random=False))
+@settings(deadline=None, max_examples=15, suppress_health_check=SLOW)
+def test_order_and_duplication_change_nothing(store: Store, world: Any, shuffle: random.Random) -> None:
+    facts, held, grain = world
+    rows = by_sql(store, facts, held, grain)
+    again = [*facts, *facts[: len(facts) // 2]]
+    shuffle.shuffle(again)
+    assert by_sql(store, again, held[::-1], grain) == rows
+
+
+@given(st.integers(2, 6), st.data())
+@settings(deadline=None, max_examples=25)
+def test_a_removed_sample_moves_use_to_unknown_and_never_to_idle(store: Store, count: int, data: st.DataObject) -> None:
+    facts: list[Fact] = [
+        DeviceSample(
+            natural_key="GPU-1", occurred_at=BASE + n * MINUTE, device_uuid="GPU-1", interval_us=MINUTE, memory_used_mib=700,
+            util_gpu_ratio=1.0, **COMMON,
+        )
+        for n in range(count)
+    ]  # fmt: skip
+    whole = by_sql(store, facts, [], HOUR)["GPU-1", None, BASE, None, "device"]
+    facts.pop(data.draw(st.integers(0, count - 1)))
+    less = by_sql(store, facts, [], HOUR)["GPU-1", None, BASE, None, "device"]
+    assert (whole[0] - less[0], whole[3] - less[3]) == (700 * MINUTE, MINUTE)
+    assert (whole[4] - less[4], whole[5] - less[5]) == (MINUTE, MINUTE), (
+        "what was used is gone together with the time it was seen in"
+    )
