@@ -48,8 +48,8 @@ floored AS (
 ),
 agreed AS (
   SELECT DISTINCT a.cluster, a.pod_uid, a.device_uuid
-  FROM dim.grant AS a
-  JOIN dim.grant AS b
+  FROM dim."grant" AS a
+  JOIN dim."grant" AS b
     ON b.cluster = a.cluster AND b.pod_uid = a.pod_uid AND b.source <> a.source
     AND (b.device_uuid = a.device_uuid OR (b.device_uuid IS NULL AND a.scheme = 'pod_resources' AND b.container = a.container))
   WHERE a.device_uuid IS NOT NULL AND a.standing <> 'refused' AND b.standing <> 'refused'

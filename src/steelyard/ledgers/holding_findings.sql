@@ -6,7 +6,7 @@ WITH named AS (
 ),
 granted AS (
   SELECT g.*, 'pod ' || coalesce(d.namespace || '/', '') || coalesce(d.pod, g.pod_uid) AS subject
-  FROM dim.grant AS g
+  FROM dim."grant" AS g
   LEFT JOIN dim.pod AS d ON d.cluster = g.cluster AND d.pod_uid = g.pod_uid
 ),
 placed AS (

@@ -28,7 +28,7 @@ WITH weighed AS (
       ELSE 'mig_slices'
     END AS unit_share_basis,
     CASE WHEN unit_kind = 'vgpu' AND share_ppm IS NULL THEN coalesce(cores_percent, 0) * 10000 ELSE 0 END AS unit_at_least_ppm
-  FROM dim.grant
+  FROM dim."grant"
   WHERE standing IN ('counts', 'suspect')
 ),
 marked AS (
@@ -104,7 +104,7 @@ grouped AS (
 ),
 binds AS (
   SELECT cluster, pod_uid, min(bound_at) AS bound_at, min_by(bind_basis, bound_at) AS bind_basis
-  FROM dim.grant
+  FROM dim."grant"
   WHERE standing IN ('counts', 'suspect') AND bound_at IS NOT NULL
   GROUP BY cluster, pod_uid
 ),

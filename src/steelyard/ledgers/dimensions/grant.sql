@@ -14,7 +14,7 @@ named AS (
     SELECT
       g.fact_id, p.pod_uid,
       row_number() OVER (PARTITION BY g.fact_id ORDER BY p.created_at DESC NULLS LAST, p.pod_uid) AS choice
-    FROM fact.grant AS g
+    FROM fact."grant" AS g
     JOIN dim.pod_life AS p
       ON p.cluster = g.cluster AND g.pod_uid = 'name:' || p.namespace || '/' || p.pod AND p.pod_uid <> g.pod_uid
     WHERE g.pod_uid LIKE 'name:%' AND (p.created_at IS NULL OR p.created_at <= g.occurred_at)
@@ -23,7 +23,7 @@ named AS (
 ),
 resolved AS (
   SELECT g.*, coalesce(n.pod_uid, g.pod_uid) AS holder_uid
-  FROM fact.grant AS g
+  FROM fact."grant" AS g
   LEFT JOIN named AS n ON n.fact_id = g.fact_id
 ),
 latest AS (

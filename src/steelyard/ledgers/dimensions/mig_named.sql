@@ -2,7 +2,7 @@
 SELECT DISTINCT cluster, node, profile
 FROM (
   SELECT g.cluster, coalesce(g.node, u.node, p.node, '') AS node, coalesce(g.profile, u.profile) AS profile
-  FROM fact.grant AS g
+  FROM fact."grant" AS g
   LEFT JOIN dim.unit AS u ON u.cluster = g.cluster AND u.unit_id = g.unit_id
   LEFT JOIN dim.pod_life AS p ON p.cluster = g.cluster AND p.pod_uid = g.pod_uid
   UNION ALL

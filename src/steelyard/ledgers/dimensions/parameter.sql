@@ -23,7 +23,7 @@ SELECT
       FROM (
         SELECT max(occurred_at) AS seen_at FROM fact.request
         UNION ALL
-        SELECT max(occurred_at) FROM fact.grant
+        SELECT max(occurred_at) FROM fact."grant"
         UNION ALL
         SELECT max(occurred_at) FROM fact.device
         UNION ALL

@@ -2,11 +2,11 @@
 WITH holders AS (
   SELECT cluster, pod_uid, TRUE AS requested FROM dim.pod_life
   UNION ALL
-  SELECT DISTINCT cluster, pod_uid, FALSE FROM dim.grant WHERE NOT pod_known
+  SELECT DISTINCT cluster, pod_uid, FALSE FROM dim."grant" WHERE NOT pod_known
 ),
 strangers AS (
   SELECT cluster, pod_uid, max(node) AS node, min(first_seen_at) AS first_seen_at, max(last_seen_at) AS last_seen_at
-  FROM dim.grant
+  FROM dim."grant"
   WHERE NOT pod_known
   GROUP BY cluster, pod_uid
 ),
