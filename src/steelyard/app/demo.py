@@ -85,17 +85,17 @@ class SimulatedDemo:
 
 def _requests(folder: Path, spec: SimulationSpec) -> Iterator[ImportRequest]:
     """One import per instant of the cluster's listings, then the nodes' own words: dated by their stamps, or by the manifest."""
-    groups: dict[tuple[int | None, str | None], list[EmittedFile]] = {}
+    groups: dict[tuple[int | None, str | None, int | None], list[EmittedFile]] = {}
     for file in read_manifest(folder):
-        key = (file.as_of_at, None if file.system in _TAKEN_AS_ONE else file.node)
-        groups.setdefault(key, []).append(file)
-    for (as_of, node), files in groups.items():
+        together = file.system in _TAKEN_AS_ONE
+        interval = spec.snapshot_interval_seconds if together else file.every_seconds
+        groups.setdefault((file.as_of_at, None if together else file.node, interval), []).append(file)
+    for (as_of, node, interval), files in groups.items():
         yield ImportRequest(
             paths=[folder / file.path for file in files],
             as_of=as_of,
             node=node,
-            expected_interval_us=(spec.snapshot_interval_seconds if node is None else spec.sample_interval_seconds)
-            * SECOND_US,
+            expected_interval_us=None if interval is None else interval * SECOND_US,
         )
 
 

@@ -175,3 +175,111 @@ def pod_memory_mib(pod: Pod, at: Instant) -> int:
     if pod.running_at is None or at < pod.running_at or (pod.ended_at is not None and pod.ended_at <= at):
         return 0
     return [phase.memory_mib for phase in pod.phases if phase.from_at <= at][-1]
+
+
+@dataclass(frozen=True, slots=True)
+class ExpectedUse:
+    """Memory in MiB-microseconds over the stretches that samples stand for, and the peak of the samples within the time of the user."""
+
+    memory_mib_us: int
+    memory_peak_mib: int | None
+
+
+Stretch = tuple[Instant, Instant, int]
+"""From a sample to the next one of the same unit, and what it showed in MiB. The last sample stands for no time."""
+
+
+def device_stretches(truth: GroundTruth) -> dict[str, list[Stretch]]:
+    """Card -> its stretches. A lost card shows no memory, but its rows end the stretch before."""
+    found: dict[str, list[Stretch]] = {}
+    used = memory_used_mib(truth)
+    for node in truth.nodes:
+        following = dict(pairwise([at for at in truth.samples if _is_up(node, at)]))
+        for device in node.devices:
+            found[device.uuid] = [(at, following.get(at, at), mib) for at, mib in used[device.uuid]]
+    return found
+
+
+def instance_stretches(truth: GroundTruth) -> dict[tuple[str, int], list[Stretch]]:
+    """(Card, GPU instance) -> its stretches, from the reports of MIG nodes."""
+    users: dict[str, list[Pod]] = defaultdict(list)
+    for pod in truth.pods:
+        for grant in pod.grants:
+            if grant.unit_kind == "mig" and grant.unit_id is not None:
+                users[grant.unit_id].append(pod)
+    found: dict[tuple[str, int], list[Stretch]] = {}
+    for node in truth.nodes:
+        reports = [at for at in truth.mig_reports if _is_up(node, at)]
+        following = dict(pairwise(reports))
+        for device in node.devices:
+            for unit in device.units:
+                found[device.uuid, unit.gi] = [
+                    (at, following.get(at, at), sum(pod_memory_mib(pod, at) for pod in users[unit.uuid]))
+                    for at in reports
+                ]
+    return found
+
+
+def device_use(truth: GroundTruth) -> dict[str, ExpectedUse]:
+    """Card -> what it used as a whole."""
+    always = [(0, truth.end_at + 1)]
+    return {uuid: _use(stretches, always) for uuid, stretches in device_stretches(truth).items() if stretches}
+
+
+def exclusive_use(truth: GroundTruth) -> dict[tuple[str, str], ExpectedUse]:
+    """(Pod, card) -> what the card used while the pod was its only holder, as far as the sources show that it was."""
+    stretches = device_stretches(truth)
+    stays = _sole_stays(truth, mig=False)
+    return {
+        (pod_uid, uuid): _use(stretches[uuid], mine)
+        for (pod_uid, uuid), mine in stays.items()
+        if _meet(stretches[uuid], mine)
+    }
+
+
+def mig_use(truth: GroundTruth) -> dict[tuple[str, str, int], ExpectedUse]:
+    """(Pod, card, GPU instance) -> what the instance used while the pod was its only holder."""
+    stretches = instance_stretches(truth)
+    place_of = {unit.uuid: (device.uuid, unit.gi) for device in truth.devices() for unit in device.units}
+    return {
+        (pod_uid, *place_of[unit_id]): _use(stretches[place_of[unit_id]], mine)
+        for (pod_uid, unit_id), mine in _sole_stays(truth, mig=True).items()
+        if _meet(stretches[place_of[unit_id]], mine)
+    }
+
+
+def _meet(stretches: list[Stretch], stays: list[tuple[Instant, Instant]]) -> bool:
+    """Whether any sample, or the stretch that it stands for, falls into any stay."""
+    return any(lo <= start < hi or max(start, lo) < min(stop, hi) for start, stop, _ in stretches for lo, hi in stays)
+
+
+def _use(stretches: list[Stretch], stays: list[tuple[Instant, Instant]]) -> ExpectedUse:
+    amount, peak = 0, None
+    for start, stop, mib in stretches:
+        for lo, hi in stays:
+            amount += mib * max(0, min(stop, hi) - max(start, lo))
+            if lo <= start < hi:
+                peak = mib if peak is None else max(peak, mib)
+    return ExpectedUse(amount, peak)
+
+
+def _sole_stays(truth: GroundTruth, *, mig: bool) -> dict[tuple[str, str], list[tuple[Instant, Instant]]]:
+    """(Pod, card or MIG UUID) -> when it was the only holder there and no pod on an unknown card of the node could have been another."""
+    end = truth.snapshots[-1]
+    held = [row for row in expected_holdings(truth) if row.occupancy == HELD]
+    unplaced = defaultdict(list)
+    rows: dict[str, list[ExpectedHolding]] = defaultdict(list)
+    for row in held:
+        if not row.device_uuid:
+            unplaced[row.node].append(row)
+        elif row.unit_id.startswith("MIG-") == mig:
+            rows[row.unit_id if mig else row.device_uuid].append(row)
+    found: dict[tuple[str, str], list[tuple[Instant, Instant]]] = defaultdict(list)
+    for place, mine in rows.items():
+        others = mine + unplaced[mine[0].node]
+        cuts = sorted({at for row in others for at in (row.started_at, row.ended_at or end)})
+        for start, stop in pairwise(cuts):
+            here = [row for row in others if row.started_at <= start and stop <= (row.ended_at or end)]
+            if len(here) == 1 and here[0].device_uuid:
+                found[here[0].pod_uid, place].append((start, stop))
+    return dict(found)

@@ -30,12 +30,14 @@ _SAMPLE_OFFSET_SECONDS: Final = 137
 
 class EmittedFile(msgspec.Struct, frozen=True):
     """A file of the simulation. ``path`` is relative to the directory; ``system``: kube, pod_resources, smi_list, smi_query, smi_apps,
-    smi_xml, kernel. ``as_of_at``: the instant it shows where it does not say so itself. ``node``: where it was taken."""
+    smi_xml, kernel. ``as_of_at``: the instant it shows where it does not say so itself. ``node``: where it was taken.
+    ``every_seconds``: how far apart its rounds, or such files, lie; None = it stands alone."""
 
     path: str
     system: str
     as_of_at: Instant | None = None
     node: str | None = None
+    every_seconds: int | None = None
 
 
 @dataclass(slots=True)
@@ -43,14 +45,12 @@ class _Output:
     folder: Path
     files: list[EmittedFile] = field(default_factory=list)
 
-    def write(
-        self, path: str, payload: bytes, system: str, as_of: Instant | None = None, node: str | None = None
-    ) -> None:
+    def write(self, file: EmittedFile, payload: bytes) -> None:
         """The payload, gzipped where its name says so; always the same bytes for the same payload."""
-        target = self.folder / path
+        target = self.folder / file.path
         target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_bytes(gzip.compress(payload, compresslevel=1, mtime=0) if path.endswith(".gz") else payload)
-        self.files.append(EmittedFile(path, system, as_of, node))
+        target.write_bytes(gzip.compress(payload, compresslevel=1, mtime=0) if file.path.endswith(".gz") else payload)
+        self.files.append(file)
 
 
 def simulate(
@@ -63,11 +63,14 @@ def simulate(
     cluster = ClusterView(truth)
     views = [NodeView(truth, node) for node in truth.nodes]
     for number, at in enumerate(truth.snapshots, start=1):
-        output.write(f"kube/{_name(at)}.json.gz", cluster.snapshot(at), "kube", at)
+        file = EmittedFile(f"kube/{_name(at)}.json.gz", "kube", at, None, spec.snapshot_interval_seconds)
+        output.write(file, cluster.snapshot(at))
         if progress is not None:
             progress("simulate", number, len(truth.snapshots))
     for at in truth.pod_resources:
-        output.write(f"pod-resources/{_name(at)}.json.gz", pod_resources_dump(views, at), "pod_resources", at)
+        path = f"pod-resources/{_name(at)}.json.gz"
+        file = EmittedFile(path, "pod_resources", at, None, spec.pod_resources_interval_seconds)
+        output.write(file, pod_resources_dump(views, at))
     for view in views:
         _write_node(spec, truth, view, output)
     (out_dir / MANIFEST).write_bytes(msgspec.json.encode(output.files))
@@ -89,6 +92,7 @@ def ground_truth(spec: SimulationSpec) -> GroundTruth:
         snapshots=spec.grid(spec.snapshot_interval_seconds),
         pod_resources=spec.grid(spec.pod_resources_interval_seconds) if has_plugins else [],
         samples=spec.grid(spec.sample_interval_seconds, _SAMPLE_OFFSET_SECONDS),
+        mig_reports=spec.grid(spec.mig_report_interval_seconds, _SAMPLE_OFFSET_SECONDS),
         nodes=nodes,
         pods=life.pods,
         happenings=life.happenings,
@@ -103,17 +107,20 @@ def read_manifest(out_dir: Path) -> list[EmittedFile]:
 
 def _write_node(spec: SimulationSpec, truth: GroundTruth, view: NodeView, output: _Output) -> None:
     name = view.node.name
-    folder = f"smi/{name}"
-    output.write(f"{folder}/list.txt", view.list_text().encode(), "smi_list", truth.start_at, name)
-    output.write(f"{folder}/query.csv.gz", view.query_csv(truth.samples).encode(), "smi_query", None, name)
-    output.write(f"{folder}/apps.csv.gz", view.apps_csv(truth.samples).encode(), "smi_apps", None, name)
-    if view.node.kind == MIG:
-        for at in spec.grid(spec.mig_report_interval_seconds, _SAMPLE_OFFSET_SECONDS):
-            if view.is_up(at):
-                output.write(f"{folder}/report-{_name(at)}.xml.gz", view.report_xml(at).encode(), "smi_xml", None, name)
+    folder, every = f"smi/{name}", spec.sample_interval_seconds
+    output.write(EmittedFile(f"{folder}/list.txt", "smi_list", truth.start_at, name), view.list_text().encode())
+    query = EmittedFile(f"{folder}/query.csv.gz", "smi_query", None, name, every)
+    output.write(query, view.query_csv(truth.samples).encode())
+    apps = EmittedFile(f"{folder}/apps.csv.gz", "smi_apps", None, name, every)
+    output.write(apps, view.apps_csv(truth.samples).encode())
+    for at in truth.mig_reports if view.node.kind == MIG else []:
+        if view.is_up(at):
+            path = f"{folder}/report-{_name(at)}.xml.gz"
+            report = EmittedFile(path, "smi_xml", None, name, spec.mig_report_interval_seconds)
+            output.write(report, view.report_xml(at).encode())
     log = kernel_log(view.node, truth)
     if log is not None:
-        output.write(f"kernel/{name}.log", log.encode(), "kernel", None, name)
+        output.write(EmittedFile(f"kernel/{name}.log", "kernel", None, name, every), log.encode())
 
 
 def _name(at: Instant) -> str:

@@ -20,7 +20,8 @@ class SimulationSpec:
     """A simulated estate. The same spec gives the same bytes: no wall clock, no global random state.
 
     snapshot_interval_seconds: between two ``kubectl get pods,nodes,events``. pod_resources_interval_seconds: between two kubelet
-    dumps, a multiple of it. sample_interval_seconds: between two ``nvidia-smi`` rounds. load: demanded over installed GPU-time.
+    dumps, a multiple of it. sample_interval_seconds: between two ``nvidia-smi`` rounds. mig_report_interval_seconds: between two
+    ``nvidia-smi -q -x`` of a MIG node, a multiple of that. load: demanded over installed GPU-time.
     """
 
     gpus: int = 64
@@ -29,7 +30,7 @@ class SimulationSpec:
     snapshot_interval_seconds: int = 7200
     pod_resources_interval_seconds: int = 14_400
     sample_interval_seconds: int = 1800
-    mig_report_interval_seconds: int = 43_200
+    mig_report_interval_seconds: int = 21_600
     load: float = 0.8
 
     def __post_init__(self) -> None:

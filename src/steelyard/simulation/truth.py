@@ -140,6 +140,7 @@ class GroundTruth:
     snapshots: list[Instant]
     pod_resources: list[Instant]
     samples: list[Instant]
+    mig_reports: list[Instant]
     nodes: list[Node]
     pods: list[Pod]
     happenings: list[Happening]

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 
-from steelyard.simulation.arithmetic import expected_holdings, held_gpu_us, memory_used_mib, sightings
+from steelyard.simulation.arithmetic import (
+    ExpectedUse,
+    device_use,
+    exclusive_use,
+    expected_holdings,
+    held_gpu_us,
+    memory_used_mib,
+    mig_use,
+    sightings,
+)
 from steelyard.simulation.truth import HAMI
 from tests.scenarios.demo.demo_run import Demo, post
 
@@ -69,6 +78,34 @@ def test_use_of_a_card_equals_the_truth_on_the_sample_grid(demo: Demo):
     wanted = {uuid: samples for uuid, samples in memory_used_mib(demo.truth).items() if samples}
     reports = set(demo.truth.samples)
     assert {uuid: [sample for sample in samples if sample[0] in reports] for uuid, samples in found.items()} == wanted
+
+
+def used(demo: Demo, path: str) -> dict[tuple[object, ...], ExpectedUse]:
+    """Pod (empty: none), card and instance -> what the usage ledger says of them on a path."""
+    rows = demo.store.rows(
+        "SELECT coalesce(pod_uid, ''), device_uuid, gi, coalesce(sum(memory_mib_us), 0)::BIGINT, max(memory_peak_mib) "
+        "FROM ledger.usage WHERE path = ? GROUP BY ALL",
+        [path],
+    )
+    return {tuple(row[:3]): ExpectedUse(row[3], row[4]) for row in rows}
+
+
+def test_use_of_every_card_equals_the_truth_reduced_on_the_grid(demo: Demo):
+    found = used(demo, "device")
+    assert found == {("", uuid, None): use for uuid, use in device_use(demo.truth).items()}
+    assert sum(use.memory_mib_us for use in found.values()) > 0
+
+
+def test_use_of_a_card_with_one_holder_is_that_holders(demo: Demo):
+    found = used(demo, "exclusive")
+    assert found == {(pod, uuid, None): use for (pod, uuid), use in exclusive_use(demo.truth).items()}
+    assert len(found) > 50
+
+
+def test_use_of_a_mig_instance_is_its_holders(demo: Demo):
+    found = used(demo, "mig")
+    assert found == mig_use(demo.truth)
+    assert sum(use.memory_mib_us for use in found.values()) > 0
 
 
 def test_the_books_close_to_the_microsecond(demo: Demo):
