@@ -82,7 +82,8 @@ class Settings(BaseSettings):
 
     cluster: the name that facts carry where a command names none. grain_minutes: the ledgers' grain. floor_by_slots: a vGPU holds at least
     1 / split count. model_weights: model glob -> weight of a normalised GPU-hour (reference = 1). hami_memory_scaling: node -> factor
-    of HAMi's ``--device-memory-scaling``. smi_timezone: the zone in which the hosts' nvidia-smi stamps are written.
+    of HAMi's ``--device-memory-scaling``. hami_timezone, smi_timezone: the zones in which the scheduler's handshake stamps and the hosts'
+    nvidia-smi stamps are written.
     """
 
     model_config = SettingsConfigDict(
@@ -97,6 +98,7 @@ class Settings(BaseSettings):
     model_weights: dict[str, _Weight] = Field(default_factory=dict)
     shared_schemes: tuple[SchemeSetting, ...] = Field(default_factory=_default_schemes)
     hami_memory_scaling: dict[str, _Scaling] = Field(default_factory=dict)
+    hami_timezone: str = "UTC"
     smi_timezone: str = "UTC"
     import_limits: ImportLimits = Field(default_factory=ImportLimits)
 
@@ -106,7 +108,7 @@ class Settings(BaseSettings):
         """Variables are text; a literal of numbers wants a number."""
         return int(value) if isinstance(value, str) and value.isascii() and value.isdigit() else value
 
-    @field_validator("smi_timezone")
+    @field_validator("hami_timezone", "smi_timezone")
     @classmethod
     def _zone_exists(cls, value: str) -> str:
         try:
@@ -133,6 +135,7 @@ class Settings(BaseSettings):
         return ReadSettings(
             shared_schemes=tuple(SharedScheme(scheme.resource, scheme.unit) for scheme in self.shared_schemes),
             hami_memory_scaling_by_node=dict(self.hami_memory_scaling),
+            hami_timezone=self.hami_timezone,
             smi_timezone=self.smi_timezone,
             line_bytes_max=limits.line_bytes_max,
             json_depth_max=limits.json_depth_max,
