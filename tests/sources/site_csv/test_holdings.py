@@ -77,6 +77,7 @@ def test_a_holding_without_an_end_stays_open_and_is_said_so():
         "GPU-aa,,physics,vm,2026-13-01,2026-02-01,c.li",
         "GPU-aa,,physics,vm,2026-02-01,2026-02-01,c.li",
         "GPU-aa,,physics,vm,2026-02-01,2026-01-01,c.li",
+        f"{'x' * 300},,physics,vm,2026-01-01,2026-02-01,c.li",
         f"GPU-aa,,{'x' * 300},vm,2026-01-01,2026-02-01,c.li",
     ],
 )

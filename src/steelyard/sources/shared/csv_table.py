@@ -81,6 +81,9 @@ class CsvTable:
                 line,
                 text,
             )
+        readable = text if text.isascii() else text.encode("utf-8", "replace").decode()
+        if readable != text:
+            raise SourceMalformed("expected text, found a lone surrogate, which is no character", line, readable)
         try:
             values = _split(text, self._delimiter)
         except csv.Error as error:

@@ -7,10 +7,12 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Final
 
+from steelyard.primitives.errors import SourceMalformed
 from steelyard.primitives.instant import Instant, from_datetime, parse_instant
 from steelyard.sources.shared.csv_table import CsvRow
 
 SOURCE: Final = "site_csv"
+KEY_MAX: Final = 253
 
 INVENTORY_ALIASES: Final[Mapping[str, tuple[str, ...]]] = {
     "serial": ("serial", "serial_number", "serial_no", "serialnumber", "gpu_serial", "序列号"),
@@ -68,6 +70,16 @@ def cell(row: CsvRow, columns: Mapping[str, str], meaning: str) -> str | None:
     """The cell of a meaning; None where there is no such column or the cell says that it does not say."""
     value = row.get(columns.get(meaning, "")) if meaning in columns else ""
     return None if value.lower() in _NOT_STATED else value
+
+
+def card_of(row: CsvRow, columns: Mapping[str, str]) -> tuple[str | None, str | None]:
+    """The card's UUID and serial. Raises SourceMalformed where the row has neither, or one that no card could have."""
+    uuid, serial = cell(row, columns, "uuid"), cell(row, columns, "serial")
+    if uuid is None and serial is None:
+        raise SourceMalformed("expected the UUID or the serial of a card, found neither", row.line, row.text)
+    if max(len(uuid or ""), len(serial or "")) > KEY_MAX:
+        raise SourceMalformed(f"expected a UUID or serial of at most {KEY_MAX} characters", row.line, row.text)
+    return uuid, serial
 
 
 def moment(text: str) -> Instant:

@@ -20,10 +20,9 @@ from steelyard.primitives.errors import SourceMalformed
 from steelyard.primitives.instant import Instant, format_instant
 from steelyard.sources.shared.context import ReadContext
 from steelyard.sources.shared.csv_table import CsvRow, CsvTable, malformed
-from steelyard.sources.site_csv.columns import HOLDINGS_ALIASES, SOURCE, cell, columns_of, moment
+from steelyard.sources.site_csv.columns import HOLDINGS_ALIASES, KEY_MAX, SOURCE, card_of, cell, columns_of, moment
 
 NAMESPACE: Final = "outside-kubernetes"
-_TEXT_MAX: Final = 253
 
 
 def read_holdings(lines: Iterable[str] | str, ctx: ReadContext) -> Iterator[Fact]:
@@ -58,12 +57,10 @@ def read_holdings(lines: Iterable[str] | str, ctx: ReadContext) -> Iterator[Fact
 
 
 def _holding(row: CsvRow, columns: Mapping[str, str], ctx: ReadContext) -> Iterator[Fact]:
-    uuid, serial = cell(row, columns, "uuid"), cell(row, columns, "serial")
+    uuid, serial = card_of(row, columns)
     holder = cell(row, columns, "holder")
-    if uuid is None and serial is None:
-        raise SourceMalformed("expected a device_uuid or a serial, found neither", row.line, row.text)
-    if holder is None or len(holder) > _TEXT_MAX:
-        raise SourceMalformed(f"holder: expected 1 to {_TEXT_MAX} characters", row.line, row.text)
+    if holder is None or len(holder) > KEY_MAX:
+        raise SourceMalformed(f"holder: expected 1 to {KEY_MAX} characters", row.line, row.text)
     start, end = _moment(row, columns, "from"), _moment(row, columns, "to")
     subject = f"holding of {uuid or f'serial {serial}'} by {holder}"
     if start is None:

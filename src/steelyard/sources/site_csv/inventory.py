@@ -13,7 +13,7 @@ from steelyard.facts.inventory_basis import InventoryBasis
 from steelyard.primitives.errors import SourceMalformed
 from steelyard.sources.shared.context import ReadContext
 from steelyard.sources.shared.csv_table import CsvRow, CsvTable, malformed
-from steelyard.sources.site_csv.columns import INVENTORY_ALIASES, SOURCE, cell, columns_of, moment
+from steelyard.sources.site_csv.columns import INVENTORY_ALIASES, SOURCE, card_of, cell, columns_of, moment
 
 T = TypeVar("T")
 
@@ -53,10 +53,8 @@ def read_inventory(lines: Iterable[str] | str, ctx: ReadContext) -> Iterator[Fac
 
 
 def _asset(row: CsvRow, columns: Mapping[str, str], keys: set[str], ctx: ReadContext) -> Iterator[Fact]:
-    uuid, serial = cell(row, columns, "uuid"), cell(row, columns, "serial")
-    key = uuid or serial
-    if key is None:
-        raise SourceMalformed("expected a serial or a uuid, found neither", row.line, row.text)
+    uuid, serial = card_of(row, columns)
+    key = uuid or serial or ""
     if any(name in keys for name in (uuid, serial) if name):
         raise SourceMalformed(f"{key!r} stands twice in this list; the first row counts", row.line, row.text)
     keys.update(name for name in (uuid, serial) if name)
