@@ -13,7 +13,9 @@ from steelyard.facts.finding import Finding
 from steelyard.facts.grant import Grant
 from steelyard.facts.import_file import ImportFile
 from steelyard.facts.inventory_basis import InventoryBasis
+from steelyard.facts.metric_sample import MetricSample
 from steelyard.facts.node import Node
+from steelyard.facts.partition_sample import PartitionSample
 from steelyard.facts.owner import Owner
 from steelyard.facts.process_sample import ProcessSample
 from steelyard.facts.request import Request
@@ -32,6 +34,8 @@ FACTS: Final[tuple[type[Fact], ...]] = (
     Sighting,
     DeviceSample,
     ProcessSample,
+    PartitionSample,
+    MetricSample,
     Event,
     Finding,
     SourceStatus,

@@ -1,0 +1,16 @@
+"""All benches, one after another: ``python -m bench`` (``make bench``). Each prints its figures beside the limit it is held to."""
+
+from __future__ import annotations
+
+import sys
+
+from bench import bench_import, bench_posting
+
+
+def main() -> int:
+    """Run every bench with its defaults; 0 where all limits are kept."""
+    return max(bench_posting.main([]), bench_import.main([]))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
