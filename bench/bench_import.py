@@ -13,6 +13,7 @@ import hashlib
 import json
 import random
 import statistics
+import sys
 import tempfile
 import time
 from pathlib import Path

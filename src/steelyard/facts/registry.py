@@ -15,8 +15,8 @@ from steelyard.facts.import_file import ImportFile
 from steelyard.facts.inventory_basis import InventoryBasis
 from steelyard.facts.metric_sample import MetricSample
 from steelyard.facts.node import Node
-from steelyard.facts.partition_sample import PartitionSample
 from steelyard.facts.owner import Owner
+from steelyard.facts.partition_sample import PartitionSample
 from steelyard.facts.process_sample import ProcessSample
 from steelyard.facts.request import Request
 from steelyard.facts.sighting import Sighting
