@@ -215,7 +215,10 @@ def test_requests_that_were_never_scheduled_are_counted_and_listed() -> None:
         ({"scheduled_at": at("11:00")}, "09:00", "11:30", 0),
         ({"created_at": at("11:00")}, "09:00", "10:00", 0),
         ({"last_seen_at": at("08:30")}, "09:00", "10:00", 0),
-        ({"gpus": 0}, "09:00", "10:00", 0),
+        ({"gpus": 0}, "09:00", "10:00", 1),
+        ({"phase": "Running"}, "09:00", "10:00", 0),
+        ({"node": "n1"}, "09:00", "10:00", 0),
+        ({"phase": "Failed"}, "09:00", "10:00", 1),
         ({"gpus": 1, "requested_gpu_milli": 250}, "09:00", "10:00", 1),
     ],
 )
@@ -225,9 +228,10 @@ def test_unserved_means_there_in_the_window_and_not_scheduled_by_its_end(
     estate = Estate()
     estate.listing(at("12:00"))
     estate.listing(at("08:00"))
-    estate.pod("team-a/late", phase="Pending", **values)
+    estate.pod("team-a/late", **{"phase": "Pending", "node": None, **values})
     result = ask(estate, start, end)
     assert figures(result)["requests_unserved"] == unserved
+    assert figures(result)["requests_unserved_gpu"] == (unserved if values.get("gpus", 1) else 0)
     if values.get("requested_gpu_milli"):
         assert figures(result)["gpus_requested_unserved"] == Fraction("0.25")
 

@@ -41,7 +41,8 @@ def test_the_trace_gives_the_reference_gpu_hours(shared: Path, data: Path, capsy
     document = asked(capsys, "q2", "--by", "qos")
     assert figures(document)["gpu_hours_granted"] == pytest.approx(reference["gpu_hours_total"]["value"], abs=1e-6)
     assert figures(document)["ledger_residual_gpu_us"] == 0
-    assert figures(document)["requests_unserved"] == 861
+    assert figures(document)["requests_unserved"] == reference["never_scheduled_pods"]["value"]["total"]
+    assert figures(document)["requests_unserved_gpu"] == 861  # counted in the file: num_gpu > 0 and no scheduled_time
     assert figures(document)["gpu_hours_used"] is None
     assert {row["qos"]: row["gpu_hours_granted"] for row in rows(document, "consumption")} == pytest.approx(
         reference["gpu_hours_per_qos"]["value"], abs=1e-6

@@ -22,7 +22,7 @@ from steelyard.answers.reading import Reading, Record, Rows
 from steelyard.definitions import conservation, gpu_time, normalised_gpu_hours
 from steelyard.primitives.errors import UsageError
 from steelyard.primitives.i18n import _
-from steelyard.primitives.instant import HOUR_US, Window, format_instant
+from steelyard.primitives.instant import HOUR_US, Instant, Window, format_instant
 from steelyard.primitives.unknown import Unknown
 
 SQL: Final = Path(__file__).with_suffix(".sql")
@@ -270,7 +270,7 @@ def _requested(row: Record) -> tuple[Value, Value, Value]:
 
 
 def _unserved(pods: Iterable[Record], lines: Iterable[Line], window: Window) -> list[Record]:
-    """Pods that ask for a GPU, existed in the window and were not scheduled by its end; one that holds something was.
+    """Requests that existed in the window and were not scheduled by its end, with or without a GPU; one that holds something was.
 
     A pod that only a grant knows asked for nothing that we saw, so it is none of them.
     """
@@ -278,12 +278,19 @@ def _unserved(pods: Iterable[Record], lines: Iterable[Line], window: Window) -> 
     return [
         row
         for row in pods
-        if (row["gpu_count"] or 0) > 0
+        if row["requested"]
         and (row["cluster"], row["pod_uid"]) not in served
-        and (row["scheduled_us"] is None or row["scheduled_us"] >= window.end)
+        and _was_waiting(row, window.end)
         and (row["created_us"] is None or row["created_us"] <= window.end)
         and (row["last_seen_us"] is None or row["last_seen_us"] >= window.start)
     ]
+
+
+def _was_waiting(row: Record, instant: Instant) -> bool:
+    """Whether the pod was on no node at the instant; a pod that has a node or runs was scheduled, whatever stamp it lacks."""
+    if row["scheduled_us"] is not None:
+        return bool(row["scheduled_us"] >= instant)
+    return row["node"] is None and row["phase"] not in ("Running", "Succeeded")
 
 
 def _unserved_row(row: Record) -> Sequence[Value]:
@@ -301,15 +308,17 @@ def _unserved_row(row: Record) -> Sequence[Value]:
 
 
 def _unserved_figures(unserved: Sequence[Record]) -> list[Figure]:
-    gpus = [_requested(row)[0] for row in unserved]
+    asking = [row for row in unserved if row["gpu_count"] != 0]
+    gpus = [_requested(row)[0] for row in asking]
     stated = [value for value in gpus if isinstance(value, int | Fraction)]
     total: Value = sum(stated, Fraction(0))
     if len(stated) < len(gpus):
         total = Unknown(_("{count} of these requests do not state a number").format(count=len(gpus) - len(stated)))
-    method = "requests that ask for a GPU and were not scheduled by the window's end"
+    method = "requests not scheduled by the window's end"
     return [
-        Figure("requests_unserved", len(unserved), "1", method, 1.0),
-        Figure("gpus_requested_unserved", total, "GPU", method, 1.0),
+        Figure("requests_unserved", len(unserved), "1", f"{method}, with or without a GPU", 1.0),
+        Figure("requests_unserved_gpu", len(asking), "1", f"{method} that ask for a GPU", 1.0),
+        Figure("gpus_requested_unserved", total, "GPU", f"{method}: GPUs they ask for", 1.0),
     ]
 
 

@@ -55,7 +55,7 @@ GROUP BY cluster, pod_uid, place_id, device_uuid;
 -- name: pods
 SELECT
     cluster, pod_uid, namespace, pod, node, phase, tenant, workload_kind, workload_name, queue, qos, scheduler,
-    gpu_count, requested_gpu_milli, requested_memory_mib, requested_cores_percent,
+    requested, gpu_count, requested_gpu_milli, requested_memory_mib, requested_cores_percent,
     epoch_us(created_at) AS created_us, epoch_us(scheduled_at) AS scheduled_us, epoch_us(last_seen_at) AS last_seen_us
 FROM dim.pod
 ORDER BY created_at, namespace, pod, pod_uid;

@@ -52,7 +52,7 @@ tenants AS (
   GROUP BY cluster, pod_uid
 )
 SELECT
-  b.cluster, b.pod_uid, b.namespace, b.pod, b.node,
+  b.cluster, b.pod_uid, b.requested, b.namespace, b.pod, b.node,
   coalesce(p.phase, 'Unknown') AS phase,
   coalesce(t.tenant, 'unmapped') AS tenant,
   b.workload_kind, b.workload_name, b.queue, p.qos, p.scheduler, p.priority, b.labels, b.annotations,
