@@ -1,0 +1,8 @@
+"""Prometheus text, as exporters print it: the one place that parses it. Yields points; what they mean is read elsewhere."""
+
+from __future__ import annotations
+
+from steelyard.sources.exposition.read import read_exposition
+from steelyard.sources.exposition.series_cache import SeriesCache
+
+__all__ = ["SeriesCache", "read_exposition"]

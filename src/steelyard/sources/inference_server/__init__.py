@@ -1,0 +1,1 @@
+"""Metrics of inference engines and of the gateways in front of them."""

@@ -1,0 +1,1 @@
+"""Metrics of queue controllers and schedulers: Kueue, Volcano, kube-scheduler."""
