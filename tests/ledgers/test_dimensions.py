@@ -48,21 +48,28 @@ def test_a_card_is_what_the_strongest_source_says_and_offers_what_its_register_s
 @pytest.mark.parametrize(
     ("facts", "placeable"),
     [
-        ([card()], True),
+        ([card(), node()], True),
+        ([card()], None),
         ([card(healthy=False)], False),
-        ([card(healthy=False), card(40, healthy=True)], True),
+        ([card(healthy=False), card(40, healthy=True), node()], True),
         ([card(), node(ready=False)], False),
-        ([card(), node(ready=None)], True),
+        ([card(), node(ready=None)], None),
         ([card(), node(unschedulable=True)], False),
         ([card(), node(), node(source="hami", handshake="Deleted", ready=None)], False),
         ([card(state="lost", state_reason="GPU is lost")], False),
-        ([card(state="lost"), card(40)], True),
+        ([card(state="lost"), card(40), node()], True),
         ([card(state="lost"), card(40, source="hami", basis="vendor_register", healthy=True)], False),
     ],
 )
-def test_a_card_is_placeable_unless_something_stands_against_it(facts: list[Fact], placeable: bool) -> None:
+def test_a_card_is_placeable_unless_something_stands_against_it(facts: list[Fact], placeable: bool | None) -> None:
     (device,) = table(facts, "device", "device_uuid")
     assert device["placeable"] is placeable
+
+
+def test_a_lost_card_is_not_healthy_whatever_its_register_still_says() -> None:
+    register = card(40, source="hami", basis="vendor_register", healthy=True)
+    (device,) = table([card(state="lost"), register], "device", "device_uuid")
+    assert (device["state"], device["healthy"]) == ("lost", False)
 
 
 def fallen(minute: float, **more: Any) -> Event:

@@ -1,4 +1,5 @@
 -- One row per card and node. What the card is comes from the strongest source, what the sharing layer offers from its register.
+-- placeable: FALSE where anything speaks against it, NULL where the node's readiness is not known. A lost card is not healthy.
 -- valid_to_at: the last sighting, where the card was then seen on another node or another card took its slot; else NULL.
 WITH sightings AS (
   SELECT
@@ -90,10 +91,12 @@ judged AS (
     ON r.cluster = m.cluster AND r.device_uuid = m.device_uuid AND r.node IS NOT DISTINCT FROM m.node
 )
 SELECT
-  j.cluster, j.device_uuid, j.node, j.vendor, j.model, j.memory_mib, j.mode, j.healthy, j.cordoned,
+  j.cluster, j.device_uuid, j.node, j.vendor, j.model, j.memory_mib, j.mode,
+  CASE WHEN j.state = 'lost' THEN FALSE ELSE j.healthy END AS healthy,
+  j.cordoned,
   (
     coalesce(j.healthy, TRUE) AND NOT j.cordoned AND j.state <> 'lost' AND j.valid_to_at IS NULL
-    AND coalesce(n.ready, TRUE) AND NOT coalesce(n.unschedulable, FALSE) AND coalesce(n.handshake, '') <> 'Deleted'
+    AND n.ready AND NOT coalesce(n.unschedulable, FALSE) AND coalesce(n.handshake, '') <> 'Deleted'
   ) AS placeable,
   j.state, j.state_reason, j.lost_at, j.serial, j.pci_address, j.device_index, j.numa, j.slots_count,
   j.schedulable_memory_mib, j.schedulable_cores_percent, j.driver_version, j.mig_enabled, j.basis, j.vendor_registered,
