@@ -11,7 +11,8 @@ from steelyard.primitives.instant import Instant
 class Event(Fact, frozen=True, kw_only=True):
     """One event; ``occurred_at`` = its last time. natural_key: the event's uid, else a key made of its own fields.
 
-    kind: ``kubernetes``, ``xid``, ``sxid``, ``fell_off_bus``, ``pci_map``. code: the Xid or SXid number. subject_*: what it is about.
+    kind: ``kubernetes``, ``xid``, ``sxid``, ``fell_off_bus``, ``pci_map``, ``xid_last_seen`` (DCGM's sticky
+    gauge: a hint, not a count). code: the Xid or SXid number. subject_*: what it is about.
     details: JSON object of whatever the grammar yields beyond the columns.
     """
 

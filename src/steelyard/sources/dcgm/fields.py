@@ -1,0 +1,117 @@
+"""Fields of DCGM by number, under every name they were exported with, and which column of a sample each fills.
+
+Release 4.6.0 renamed most fields and kept their numbers; an exporter prints the name that its CSV spells. The trick to know: only numbers
+are compared here, so 1001 is never called utilisation of the card (that is 203) whatever a dashboard calls it.
+Sceptic's command: ``dcgmi dmon -l`` lists names and numbers.
+"""
+
+from __future__ import annotations
+
+import csv
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Final
+
+from steelyard.primitives.unknown import Unknown
+
+PREFIX: Final = "DCGM_FI_"
+XID: Final = 230
+GPU_UTIL: Final = 203
+FB_USED: Final = 252
+FB_TOTAL: Final = 250
+FB_PARTS: Final = (251, 252, 253)
+GR_ENGINE: Final = 1001
+POWER: Final = 155
+
+PERCENT_SLACK: Final = 105.0
+RATIO_SLACK: Final = 1.05
+MEMORY_MIB_MAX: Final = 2**26  # 64 TiB: above any board or superchip
+BLANK: Final = "blank value of DCGM"
+NOT_A_NUMBER: Final = "NaN"
+OUT_OF_RANGE: Final = "outside its physical range"
+PROF_SUSPECT: Final = "prof_suspect"
+
+_INT64_BLANK: Final = float(2**63 - 16)
+_INT32_BLANKS: Final = (2_147_483_632, 2_147_483_647)
+_FP64_BLANKS: Final = (2**47, 2**47 + 15)
+
+
+@dataclass(frozen=True, slots=True)
+class Gauge:
+    """A field that fills a column. ``largest``: the physical limit in the exported unit. ``per_instance``: under MIG each instance has its
+    own; else every instance repeats the board's. ``is_prof``: one of the profiling counters."""
+
+    number: int
+    column: str
+    largest: float
+    scale: float = 1.0
+    whole: bool = False
+    per_instance: bool = False
+    is_prof: bool = False
+
+
+GAUGES: Final = {
+    gauge.number: gauge
+    for gauge in (
+        Gauge(100, "sm_clock_mhz", 20_000, whole=True),
+        Gauge(101, "memory_clock_mhz", 20_000, whole=True),
+        Gauge(112, "throttle_reasons", 2**53, whole=True),
+        Gauge(150, "temperature_celsius", 200),
+        Gauge(155, "power_watts", 20_000),
+        Gauge(157, "power_watts", 20_000),
+        Gauge(203, "util_gpu_ratio", PERCENT_SLACK, 0.01),
+        Gauge(204, "util_memory_ratio", PERCENT_SLACK, 0.01),
+        Gauge(250, "memory_total_mib", MEMORY_MIB_MAX, whole=True, per_instance=True),
+        Gauge(251, "memory_free_mib", MEMORY_MIB_MAX, whole=True, per_instance=True),
+        Gauge(252, "memory_used_mib", MEMORY_MIB_MAX, whole=True, per_instance=True),
+        Gauge(253, "memory_reserved_mib", MEMORY_MIB_MAX, whole=True, per_instance=True),
+        Gauge(311, "ecc_uncorrected", 2**53, whole=True),
+        Gauge(1001, "gr_active_ratio", RATIO_SLACK, per_instance=True, is_prof=True),
+        Gauge(1002, "sm_active_ratio", RATIO_SLACK, per_instance=True, is_prof=True),
+        Gauge(1005, "dram_active_ratio", RATIO_SLACK, per_instance=True, is_prof=True),
+    )
+}
+"""What is read, by number. 155 (averaged power) goes before 157 (instantaneous) where both are exported."""
+
+PROF_COLUMNS: Final = tuple(gauge.column for gauge in GAUGES.values() if gauge.is_prof)
+
+
+@cache
+def field_numbers() -> dict[str, int]:
+    """Number by name, current and former, in upper case and without the prefix."""
+    table = files("steelyard.sources.dcgm").joinpath("fields.csv").read_text(encoding="utf-8")
+    numbers: dict[str, int] = {}
+    for row in csv.DictReader(table.splitlines()):
+        for name in (row["name"], *row["former_names"].split()):
+            numbers.setdefault(name, int(row["number"]))
+    return numbers
+
+
+def field_number(name: str) -> int | None:
+    """The number behind an exported name (``DCGM_FI_...``, or lower case as 1.x printed it); None where no release has such a field."""
+    upper = name.upper()
+    return field_numbers().get(upper[len(PREFIX) :]) if upper.startswith(PREFIX) else None
+
+
+def is_blank(value: float) -> bool:
+    """Whether a value is one of DCGM's marks for "none" (not found, not supported, not permitted), which old exporters print as numbers."""
+    return (
+        value >= _INT64_BLANK
+        or _INT32_BLANKS[0] <= value <= _INT32_BLANKS[1]
+        or _FP64_BLANKS[0] <= value <= _FP64_BLANKS[1]
+    )
+
+
+def read_gauge(gauge: Gauge, value: float) -> float | Unknown:
+    """The value in the column's unit (a ratio may still lie in (1, 1.05]), or Unknown with the reason."""
+    if value != value:
+        return Unknown(NOT_A_NUMBER)
+    if is_blank(value) and value > gauge.largest:
+        return Unknown(BLANK)
+    if gauge.is_prof and value > gauge.largest:
+        return Unknown(f"{PROF_SUSPECT}: {value:g} is above 1.05")
+    if not 0 <= value <= gauge.largest:
+        return Unknown(f"{OUT_OF_RANGE}: {value:g}")
+    scaled = value * gauge.scale
+    return float(int(scaled)) if gauge.whole else round(scaled, 6)

@@ -1,0 +1,341 @@
+"""``read_dcgm(points, resolver, ctx, ...)``: the facts of one round of dcgm-exporter rows, of any number of targets and instants.
+
+Yields Device (when something about it is new), DeviceSample per board and GPU instance, PartitionSample per pod that has a figure or a label
+of its own, Event ``xid_last_seen``, findings and one SourceStatus. What has no row is not 0: a card without a series gets no sample.
+Method: field numbers of dcgm_fields.h; one exporter per card and instant. Sceptic's command: ``curl exporter:9400/metrics``.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from typing import Final
+
+import msgspec
+
+from steelyard.facts.base import Fact
+from steelyard.facts.device import Device
+from steelyard.facts.device_sample import DeviceSample
+from steelyard.facts.partition_sample import PartitionSample
+from steelyard.facts.source_status import SourceStatus
+from steelyard.primitives.instant import AT_OBSERVATION, Instant
+from steelyard.primitives.unknown import Unknown
+from steelyard.sources.dcgm.fields import FB_USED, GAUGES, GPU_UTIL, OUT_OF_RANGE, PROF_SUSPECT, field_number
+from steelyard.sources.dcgm.reduction import (
+    CardTruth,
+    Truth,
+    Value,
+    prints_rows_per_pod,
+    reduce_card,
+    unit_is_uncertain,
+)
+from steelyard.sources.dcgm.rows import Attributes, Holder, Place, Row, is_of_card, place_of
+from steelyard.sources.dcgm.xid import XID_COUNT, is_xid, xid_events
+from steelyard.sources.shared.context import ReadContext
+from steelyard.sources.shared.metric_labels import LabelResolver
+from steelyard.sources.shared.metric_points import MetricPoint
+from steelyard.sources.shared.metric_tally import MetricTally
+from steelyard.sources.shared.refusals import Refusals
+from steelyard.sources.shared.round_memory import RoundMemory
+
+SOURCE: Final = "dcgm"
+_WHOLE: Final = frozenset(gauge.column for gauge in GAUGES.values() if gauge.whole)
+_NOT_STORED: Final = frozenset({"memory_free_mib"})
+
+
+def read_dcgm(
+    points: Iterable[MetricPoint],
+    resolver: LabelResolver,
+    ctx: ReadContext,
+    tally: MetricTally | None = None,
+    memory: RoundMemory | None = None,
+) -> Iterator[Fact]:
+    """The facts of a round. ``memory`` (over rounds) keeps unchanged cards, labels and Xids from being said each time; None = say all."""
+    yield from _Round(resolver, ctx, tally or MetricTally(), memory or RoundMemory()).read(points)
+
+
+class _Round:
+    def __init__(self, resolver: LabelResolver, ctx: ReadContext, tally: MetricTally, memory: RoundMemory) -> None:
+        self.ctx = ctx
+        self.refusals = Refusals(ctx, SOURCE)
+        self._resolver = resolver
+        self._tally = tally
+        self._memory = memory
+        self._places: dict[int, tuple[Mapping[str, str], Place | None]] = {}
+        self._doubled: dict[tuple[str, str], set[str]] = defaultdict(set)
+        self._unlabelled: dict[str, tuple[int, int]] = {}
+
+    def read(self, points: Iterable[MetricPoint]) -> Iterator[Fact]:
+        rows: list[Row] = []
+        for point in points:
+            row = yield from self._row(point)
+            if row is not None:
+                rows.append(row)
+        cards: dict[tuple[Instant, str], list[Row]] = defaultdict(list)
+        exporters: dict[tuple[Instant, str], list[Row]] = defaultdict(list)
+        for row in rows:
+            cards[row.at, row.place.uuid].append(row)
+            if row.number == FB_USED or row.number == GPU_UTIL:
+                exporters[row.at, row.place.target.key].append(row)
+        per_pod = {key for key, group in exporters.items() if prints_rows_per_pod(group)}
+        uncertain = {key for key, group in exporters.items() if unit_is_uncertain(group)}
+        kept: list[Row] = []
+        for (at, uuid), group in sorted(cards.items(), key=lambda item: item[0]):
+            chosen = self._one_exporter(uuid, group)
+            kept.extend(chosen)
+            exporter = (at, chosen[0].place.target.key)
+            truth = reduce_card(chosen, per_pod=exporter in per_pod, uncertain_unit=exporter in uncertain)
+            yield from self._card_facts(uuid, at, chosen, truth)
+        yield from xid_events(kept, self.ctx, self._memory)
+        yield from self._round_findings()
+        if cards:
+            yield self._status({uuid for _, uuid in cards}, max(at for at, _ in cards))
+        yield from self.refusals.rest()
+
+    def _row(self, point: MetricPoint) -> Generator[Fact, None, Row | None]:
+        """The row of a sample, tallied; None where it is none of a card's."""
+        number = field_number(point.name)
+        resolved = self._resolver.resolve(point.labels)
+        used = point.name == XID_COUNT or (number is not None and (number in GAUGES or is_xid(number)))
+        known = self._places.get(id(point.labels))
+        if known is None or known[0] is not point.labels:
+            known = (point.labels, place_of(resolved, self.ctx) if is_of_card(resolved.labels) else None)
+            self._places[id(point.labels)] = known
+        place = known[1]
+        if place is None:
+            if used and is_of_card(resolved.labels):
+                self._tally.refuse(point.name)
+                yield from self.refusals.find(
+                    "row_without_device",
+                    f"metric {point.name}",
+                    "expected the UUID of a card among the labels, found none: the value belongs to no card",
+                    evidence={"labels": dict(list(resolved.labels.items())[:20]), "value": repr(point.value)},
+                )
+            else:
+                self._tally.ignore(point.name)
+            return None
+        (self._tally.use if used else self._tally.ignore)(point.name)
+        return Row(-1 if number is None else number, point.name, point.value, point.at, place, resolved.labels)
+
+    def _one_exporter(self, uuid: str, rows: list[Row]) -> Sequence[Row]:
+        """The rows of one exporter where several print the card: the one that names pods, else the one with more fields, else the first."""
+        by_target: dict[str, list[Row]] = defaultdict(list)
+        for row in rows:
+            by_target[row.place.target.key].append(row)
+        if len(by_target) == 1:
+            return rows
+        ranked = sorted(
+            by_target,
+            key=lambda key: (
+                -sum(row.place.holder is not None for row in by_target[key]),
+                -len({row.number for row in by_target[key]}),
+                key,
+            ),
+        )
+        for dropped in ranked[1:]:
+            self._doubled[ranked[0], dropped].add(uuid)
+        return by_target[ranked[0]]
+
+    def _card_facts(self, uuid: str, at: Instant, rows: Sequence[Row], truth: CardTruth) -> Iterator[Fact]:
+        attributes = _merged(rows)
+        if self._memory.is_news(f"device/{uuid}", (attributes, bool(truth.instances)), self._when(at)):
+            yield self._device(uuid, at, attributes, truth)
+        yield from self._sample(uuid, None, at, truth.board)
+        for gi, unit in truth.instances.items():
+            yield from self._sample(uuid, gi, at, unit)
+        for (owner_gi, holder), figures in truth.pods.items():
+            yield from self._pod_sample(uuid, owner_gi, holder, at, figures, attributes.node)
+        for instance, label in sorted(truth.labels, key=repr):
+            if self._memory.is_news(f"label/{uuid}/{instance}/{label!r}", True, self._when(at)):
+                yield self._partition(uuid, instance, label, at, "dcgm_label", attributes.node)
+        for code, message, evidence in truth.problems:
+            if self._memory.is_news(f"{code}/{uuid}/{evidence.get('column', '')}", True, self._when(at)):
+                yield from self.refusals.find(code, f"device {uuid}", message, evidence=evidence)
+        self._note_attribution(rows, truth)
+
+    def _when(self, at: Instant) -> Instant:
+        return self.ctx.observed_at if at == AT_OBSERVATION else at
+
+    def _device(self, uuid: str, at: Instant, attributes: Attributes, truth: CardTruth) -> Device:
+        total = truth.board.values.get("memory_total_mib")
+        return Device(
+            cluster=self.ctx.cluster,
+            source=SOURCE,
+            natural_key=uuid,
+            occurred_at=at,
+            observed_at=self.ctx.observed_at,
+            device_uuid=uuid,
+            node=attributes.node,
+            model=attributes.model,
+            serial=attributes.serial,
+            pci_address=attributes.pci_address,
+            device_index=attributes.index,
+            memory_mib=int(total) if isinstance(total, float) and total > 0 else None,
+            mode="mig" if truth.instances else None,
+            driver_version=attributes.driver_version,
+            mig_enabled=True if truth.instances else None,
+        )
+
+    def _sample(self, uuid: str, gi: int | None, at: Instant, unit: Truth) -> Iterator[Fact]:
+        known: dict[str, float | int] = {}
+        unknown: dict[str, str] = {}
+        for column, value in sorted(unit.values.items()):
+            settled = yield from self._settled(uuid, gi, column, value)
+            if column in _NOT_STORED:
+                continue
+            if isinstance(settled, Unknown):
+                unknown[column] = settled.reason
+            else:
+                known[column] = int(settled) if column in _WHOLE else settled
+        if not known and not unknown:
+            return
+        row = {
+            "cluster": self.ctx.cluster,
+            "source": SOURCE,
+            "natural_key": uuid if gi is None else f"{uuid}/gi{gi}",
+            "occurred_at": at,
+            "observed_at": self.ctx.observed_at,
+            "device_uuid": uuid,
+            "gi": gi,
+            "unknown": _json(unknown),
+            **known,
+        }
+        yield msgspec.convert(row, DeviceSample)
+
+    def _settled(self, uuid: str, gi: int | None, column: str, value: Value) -> Generator[Fact, None, Value]:
+        """The value to store: a ratio in (1, 1.05] counts as 1, what is impossible is not known; both with a finding."""
+        subject = f"device {uuid}" if gi is None else f"device {uuid}/gi{gi}"
+        if isinstance(value, Unknown):
+            if value.reason.startswith((OUT_OF_RANGE, f"{PROF_SUSPECT}: ")) and "MIG" not in value.reason:
+                yield from self.refusals.find(
+                    "sample_above_physical_limit",
+                    subject,
+                    f"{column} is {value.reason}; it is taken as not known",
+                    evidence={"column": column, "reason": value.reason},
+                )
+            return value
+        if column.endswith("_ratio") and value > 1:
+            yield from self.refusals.find(
+                "ratio_above_one",
+                subject,
+                f"{column} is {value:g}; up to 1.05 it counts as 1",
+                evidence={"column": column, "value": value},
+            )
+            return 1.0
+        return value
+
+    def _pod_sample(
+        self,
+        uuid: str,
+        gi: int | None,
+        holder: Holder,
+        at: Instant,
+        figures: Mapping[int, Value],
+        node: str | None,
+    ) -> Iterator[Fact]:
+        unknown: dict[str, str] = {}
+        util: float | None = None
+        counted: int | None = None
+        if GPU_UTIL in figures:
+            value = yield from self._settled(uuid, gi, "util_gpu_ratio", figures[GPU_UTIL])
+            util = None if isinstance(value, Unknown) else value
+            if isinstance(value, Unknown):
+                unknown["sm_ratio"] = value.reason
+        elif gi is not None:
+            unknown["sm_ratio"] = "the share of a pod is not measurable under MIG"
+        if FB_USED in figures:
+            value = figures[FB_USED]
+            counted = None if isinstance(value, Unknown) else int(value)
+            if isinstance(value, Unknown):
+                unknown["memory_counted_mib"] = value.reason
+        sample = self._partition(uuid, gi, holder, at, "dcgm_per_process", node)
+        yield msgspec.structs.replace(sample, sm_ratio=util, memory_counted_mib=counted, unknown=_json(unknown))
+
+    def _partition(
+        self, uuid: str, gi: int | None, holder: Holder, at: Instant, origin: str, node: str | None
+    ) -> PartitionSample:
+        pod = holder.pod or f"uid:{holder.pod_uid}"
+        unit = uuid if gi is None else f"{uuid}/gi{gi}"
+        return PartitionSample(
+            cluster=self.ctx.cluster,
+            source=SOURCE,
+            natural_key=f"{holder.namespace or ''}/{pod}/{holder.container or ''}/{unit}",
+            occurred_at=at,
+            observed_at=self.ctx.observed_at,
+            origin=origin,
+            node=node,
+            device_uuid=uuid,
+            gi=gi,
+            namespace=holder.namespace,
+            pod=holder.pod,
+            pod_uid=holder.pod_uid,
+            container=holder.container,
+        )
+
+    def _note_attribution(self, rows: Sequence[Row], truth: CardTruth) -> None:
+        """Counts, per exporter, cards with memory in use or at work, and those of them whose rows name no pod."""
+        values = truth.board.values
+        in_use = any(
+            isinstance(v, float) and v > 0 for v in (values.get("util_gpu_ratio"), values.get("gr_active_ratio"))
+        )
+        in_use = in_use or any(
+            isinstance(v, float) and v > 0
+            for unit in truth.instances.values()
+            for v in [unit.values.get("gr_active_ratio")]
+        )
+        if in_use:
+            key = rows[0].place.target.key
+            used, labelled = self._unlabelled.get(key, (0, 0))
+            self._unlabelled[key] = (used + 1, labelled + bool(truth.labels or truth.pods))
+
+    def _round_findings(self) -> Iterator[Fact]:
+        when = self.ctx.observed_at
+        for (kept, dropped), uuids in sorted(self._doubled.items()):
+            if self._memory.is_news(f"doubled/{kept}/{dropped}", len(uuids), when):
+                yield from self.refusals.find(
+                    "exporters_doubled",
+                    f"exporter {dropped}",
+                    f"{len(uuids)} cards are exported by {kept} too: one of the two is read, none is added up",
+                    evidence={"kept": kept, "dropped": dropped, "devices": sorted(uuids)[:20], "count": len(uuids)},
+                )
+        for exporter, (used, labelled) in sorted(self._unlabelled.items()):
+            if labelled < used and self._memory.is_news(f"attribution/{exporter}", (used, labelled), when):
+                yield from self.refusals.find(
+                    "pod_labels_missing",
+                    f"exporter {exporter}",
+                    f"{labelled} of {used} sightings of cards at work name a pod: the others are used by nobody that the exporter knows, "
+                    "which is not idleness",
+                    severity="info",
+                    evidence={"at_work": used, "labelled": labelled},
+                )
+
+    def _status(self, uuids: set[str], at: Instant) -> SourceStatus:
+        scope = f"node/{self.ctx.node}" if self.ctx.node is not None else "cluster"
+        return SourceStatus(
+            cluster=self.ctx.cluster,
+            source=SOURCE,
+            natural_key=f"{SOURCE}/{scope}",
+            occurred_at=at,
+            observed_at=self.ctx.observed_at,
+            kind=SOURCE,
+            scope=scope,
+            status="partial" if self.refusals.of("row_without_device") else "ok",
+            objects_count=len(uuids),
+            as_of_basis="inferred" if at == AT_OBSERVATION else "stamped",
+            gap_max_us=self.ctx.expected_interval_us,
+        )
+
+
+def _merged(rows: Sequence[Row]) -> Attributes:
+    """The first word of each attribute over all rows of the card."""
+    seen = list(dict.fromkeys(row.place.attributes for row in rows))
+    return Attributes(
+        *(
+            next((value for each in seen if (value := getattr(each, name)) is not None), None)
+            for name in Attributes.__dataclass_fields__
+        )
+    )
+
+
+def _json(unknown: Mapping[str, str]) -> str:
+    return msgspec.json.encode(dict(unknown), order="sorted").decode() if unknown else "{}"

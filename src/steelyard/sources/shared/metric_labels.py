@@ -1,0 +1,123 @@
+"""Labels of a sample, parted: what the exporter said, and what only tells the way it came (the scrape target).
+
+Called once per round by ``app``'s routing, before a reader of meaning sees a point. Prometheus adds labels of its own; where they hide one of
+the exporter's, that one is renamed ``exported_<name>`` (``honorLabels: false``), and where nothing is renamed a ``pod`` may still be
+the exporter's own. The trick to know: what one series of a target reveals (it has ``exported_pod``) holds for all series of that
+target, so a free card, which has no pod of its own, is not taken for a card of the exporter's pod.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from steelyard.sources.shared.metric_points import MetricPoint
+
+EXPORTED: Final = "exported_"
+WAY: Final = frozenset(
+    {"job", "instance", "prometheus", "prometheus_replica", "__replica__", "__name__", "metrics_path", "__address__"}
+)
+"""Labels that are never the exporter's."""
+
+_PLACE: Final = ("namespace", "pod", "container")
+_MONITOR: Final = ("endpoint", "service")
+_EXPORTER_PODS: Final = ("dcgm-exporter", "nvidia-dcgm-exporter", "gpu-operator-dcgm-exporter")
+_EXPORTER_CONTAINERS: Final = frozenset({"exporter", "dcgm-exporter", "nvidia-dcgm-exporter"})
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where a sample was scraped; None: the way does not say."""
+
+    job: str | None = None
+    instance: str | None = None
+    namespace: str | None = None
+    pod: str | None = None
+    container: str | None = None
+    node: str | None = None
+
+    @property
+    def key(self) -> str:
+        """The target in one word, for comparing and for findings."""
+        return "/".join(part for part in (self.job, self.instance or self.pod) if part) or "direct"
+
+
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """``labels``: the exporter's own, without empty ones. ``target``: where they were scraped."""
+
+    labels: Mapping[str, str]
+    target: Target
+
+
+class LabelResolver:
+    """Made of all points of a round; ``resolve`` then parts the labels of each. Labels are remembered by identity, so a series is parted once."""
+
+    def __init__(self, points: Iterable[MetricPoint]) -> None:
+        self._hidden: dict[tuple[str | None, str | None], set[str]] = {}
+        self._done: dict[int, tuple[Mapping[str, str], Resolved]] = {}
+        seen: set[int] = set()
+        held: list[Mapping[str, str]] = []
+        for point in points:
+            labels = point.labels
+            if id(labels) in seen:
+                continue
+            seen.add(id(labels))
+            held.append(labels)  # an identity stands for one mapping only while that lives
+            if "job" not in labels and "instance" not in labels:
+                continue
+            hidden = [name.removeprefix(EXPORTED) for name in labels if name.startswith(EXPORTED)]
+            if hidden:
+                self._hidden.setdefault((labels.get("job"), labels.get("instance")), set()).update(hidden)
+
+    def resolve(self, labels: Mapping[str, str]) -> Resolved:
+        """The exporter's labels and the target's."""
+        done = self._done.get(id(labels))
+        if done is None or done[0] is not labels:
+            done = (labels, self._part(labels))
+            self._done[id(labels)] = done
+        return done[1]
+
+    def _part(self, labels: Mapping[str, str]) -> Resolved:
+        job, instance = labels.get("job"), labels.get("instance")
+        if job is None and instance is None:
+            return Resolved({name: value for name, value in labels.items() if value and name not in WAY}, Target())
+        hidden: Collection[str] = self._hidden.get((job, instance), ())
+        own: dict[str, str] = {}
+        way: dict[str, str] = {}
+        for name, value in labels.items():
+            if name.startswith(EXPORTED):
+                own[name.removeprefix(EXPORTED)] = value
+            elif name in WAY or name in hidden:
+                way[name] = value
+            else:
+                own.setdefault(name, value)
+        if {"endpoint", "namespace", "pod"} <= labels.keys():  # a ServiceMonitor's or PodMonitor's target labels
+            for name in _MONITOR:
+                if f"{EXPORTED}{name}" not in labels and name in own:
+                    way[name] = own.pop(name)
+        if "pod" in own and f"{EXPORTED}pod" not in labels and _is_target(own, labels):
+            way.update({name: own.pop(name) for name in _PLACE if name in own and f"{EXPORTED}{name}" not in labels})
+        return Resolved(
+            {name: value for name, value in own.items() if value and name not in WAY},
+            Target(
+                job=job,
+                instance=instance,
+                namespace=way.get("namespace"),
+                pod=way.get("pod"),
+                container=way.get("container"),
+                node=way.get("node"),
+            ),
+        )
+
+
+def _is_target(own: Mapping[str, str], labels: Mapping[str, str]) -> bool:
+    """Whether ``pod`` is the scraped pod itself: named after the service or job that was scraped, an exporter by name, or the host it reports."""
+    pod = own["pod"]
+    stems = [stem for stem in (labels.get("service"), labels.get("job"), *_EXPORTER_PODS) if stem]
+    return (
+        any(pod.startswith(f"{stem}-") for stem in stems)
+        or own.get("container") in _EXPORTER_CONTAINERS
+        or pod in (own.get("Hostname"), own.get("hostname"))
+    )

@@ -1,0 +1,57 @@
+"""What became of the samples of a round: each was used, passed over or refused. Nothing is dropped without being counted."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Final
+
+from steelyard.facts.finding import Finding
+from steelyard.sources.shared.context import ReadContext
+
+NAMES_SHOWN_MAX: Final = 50
+_NAMES_MAX: Final = 10_000
+_OTHERS: Final = "(others)"
+
+
+class MetricTally:
+    """Counts by metric name. ``used``: a fact was made of it; ``ignored``: it carries nothing that is read; ``refused``: a finding says why."""
+
+    def __init__(self) -> None:
+        self.used: Counter[str] = Counter()
+        self.ignored: Counter[str] = Counter()
+        self.refused: Counter[str] = Counter()
+
+    def use(self, name: str) -> None:
+        """A sample that became (part of) a fact."""
+        _count(self.used, name)
+
+    def ignore(self, name: str) -> None:
+        """A sample that is not read: a metric we have no column for, or the same figure once more."""
+        _count(self.ignored, name)
+
+    def refuse(self, name: str) -> None:
+        """A sample that a finding speaks of."""
+        _count(self.refused, name)
+
+    @property
+    def total(self) -> int:
+        """All samples counted."""
+        return self.used.total() + self.ignored.total() + self.refused.total()
+
+    def finding(self, ctx: ReadContext, source: str) -> Finding | None:
+        """``metrics_ignored`` (info) with the names and counts of what was not read; None where all was."""
+        if not self.ignored:
+            return None
+        shown = dict(sorted(self.ignored.most_common(NAMES_SHOWN_MAX)))
+        return ctx.finding(
+            source,
+            "metrics_ignored",
+            f"file {ctx.file}",
+            f"{self.ignored.total()} samples of {len(self.ignored)} metrics carry nothing that is read",
+            severity="info",
+            evidence={"count": self.ignored.total(), "names": shown},
+        )
+
+
+def _count(counter: Counter[str], name: str) -> None:
+    counter[name if name in counter or len(counter) < _NAMES_MAX else _OTHERS] += 1
