@@ -7,13 +7,13 @@ file's facts are dated and appended, all of them or none. Importing the same byt
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from steelyard.app.detect import KINDS, kind_named
+from steelyard.app.detect import KINDS
 from steelyard.app.kubernetes_objects import KubernetesObjects, all_readers
 from steelyard.app.parsing import (
     Batch,
@@ -22,22 +22,20 @@ from steelyard.app.parsing import (
     quiet_collector,
     read_file,
 )
-from steelyard.app.reading import FileRefused, InputFile, find_files, read_content
+from steelyard.app.reading import FileRefused, InputFile, read_content
 from steelyard.app.refusals import READER_FAULTS, SOURCE, fault, malformed
+from steelyard.app.request_files import files_of
 from steelyard.app.settings import Settings
 from steelyard.facts.base import Fact
 from steelyard.facts.import_file import ImportFile
 from steelyard.primitives.clock import Clock, WallClock
-from steelyard.primitives.errors import SourceMalformed, SourceUnsupported, UsageError
+from steelyard.primitives.errors import SourceMalformed, SourceUnsupported
 from steelyard.primitives.i18n import _
-from steelyard.primitives.instant import AT_OBSERVATION, INSTANT_MAX, INSTANT_MIN, Instant
+from steelyard.primitives.instant import AT_OBSERVATION, Instant
 from steelyard.sources.shared.context import ReadContext
 from steelyard.store import AppendResult, Store
 from steelyard.store.columns import join, settle
 from steelyard.surfaces.shared.ports import FileReport, ImportReport, ImportRequest, Progress
-
-COMPANIONS: Final[Mapping[str, str]] = {"nodes": "openb_nodes"}
-"""Role of a companion file -> its kind."""
 
 DECLARED: Final = "declared"
 INFERRED: Final = "inferred"
@@ -81,7 +79,10 @@ class FileImporter:
         Raises UsageError where a path or kind does not exist or the declared instant is none, StoreLocked where another process
         holds the data directory; then nothing was stored.
         """
-        files = self._files(request)
+        return self.import_files(files_of(request), request, progress)
+
+    def import_files(self, files: Sequence[InputFile], request: ImportRequest, progress: Progress) -> ImportReport:
+        """As ``import_paths``, for files that were found already; ``request`` tells the rest."""
         with nullcontext(self._opened) if self._opened is not None else Store.open(self._directory) as store:
             with quiet_collector():
                 parsed = self._parse_all(files, request, progress)
@@ -97,21 +98,6 @@ class FileImporter:
             findings.update(each.findings)
         return ImportReport(reports, as_of.instant, as_of.basis, dict(sorted(findings.items())), postings)
 
-    def _files(self, request: ImportRequest) -> list[InputFile]:
-        kind = kind_named(request.kind).name if request.kind else None
-        if request.as_of is not None and not INSTANT_MIN <= request.as_of <= INSTANT_MAX:
-            raise UsageError(_("--as-of: expected an instant in the years 1 to 9999"))
-        files = find_files(request.paths, kind)
-        for role, path in request.companions.items():
-            if role not in COMPANIONS:
-                raise UsageError(
-                    _("no such companion file: {role}; expected one of {roles}").format(
-                        role=role, roles=", ".join(COMPANIONS)
-                    )
-                )
-            files.extend(find_files([path], COMPANIONS[role]))
-        return files
-
     def _context(self, request: ImportRequest, file: InputFile) -> ReadContext:
         settings = self._read_settings
         if request.epoch is not None:
@@ -125,7 +111,7 @@ class FileImporter:
             expected_interval_us=request.expected_interval_us,
         )
 
-    def _parse_all(self, files: list[InputFile], request: ImportRequest, progress: Progress) -> list[ParsedFile]:
+    def _parse_all(self, files: Sequence[InputFile], request: ImportRequest, progress: Progress) -> list[ParsedFile]:
         """All files in the order given; those that name cards by index or address are read after the others."""
         basis = DECLARED if request.as_of is not None else INFERRED
         batch = Batch(KubernetesObjects(all_readers, request.expected_interval_us, basis))
@@ -188,7 +174,7 @@ class FileImporter:
         parsed.tables.clear()
         result = store.append_tables(tables, import_id=parsed.sha256)
         return FileReport(
-            path=str(parsed.file.path),
+            path=parsed.file.shown or str(parsed.file.path),
             kind=parsed.kind,
             status=_status(parsed, result),
             facts_count=counted,

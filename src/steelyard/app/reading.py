@@ -40,12 +40,15 @@ class FileRefused(Exception):
 @dataclass(frozen=True, slots=True)
 class InputFile:
     """A file to read: where it is, and its name relative to the root that was given (what findings quote).
-    ``refusal``: why it is not even opened. ``kind``: forced by the request, None = detect."""
+    ``refusal``: why it is not even opened. ``kind``: forced by the request, None = detect. ``shown``: what reports call it where that is not
+    its path, and ``modified_at`` when it was written where the file itself does not say: one that came over the network."""
 
     path: Path
     name: str
     kind: str | None = None
     refusal: FileRefused | None = None
+    shown: str | None = None
+    modified_at: Instant | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +131,7 @@ def read_content(file: InputFile, bytes_max: int, now: Instant) -> Content:
     if not data:
         raise FileRefused("empty_file", "the file is empty")
     plain = _gunzip(data, bytes_max) if data.startswith(_GZIP) else data
-    return Content(plain, len(data), digest, modified_at)
+    return Content(plain, len(data), digest, modified_at if file.modified_at is None else file.modified_at)
 
 
 def _read_all(path: Path, bytes_max: int, now: Instant) -> tuple[bytes, Instant]:

@@ -1,26 +1,64 @@
 """The ports, wired: which classes stand behind the doors that a surface is given.
 
-``main`` calls ``ports``. The trick to know: everything heavy is imported inside the functions, so building the command line costs
-nothing, and ``steelyard --help`` reaches no engine.
+``main`` calls ``ports``. The tricks to know: everything heavy is imported inside the functions, so building the command line costs nothing,
+and ``steelyard --help`` reaches no engine; and every command asks first whether a server holds the directory, since then it talks to that.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, TypeVar
 
 from steelyard.answers.contract import Answer
-from steelyard.answers.registry import entry
-from steelyard.primitives.errors import UsageError
-from steelyard.primitives.i18n import _
-from steelyard.surfaces.shared.ports import Demo, Importer, Ports, Question
+from steelyard.primitives.errors import StoreLocked
+from steelyard.surfaces.shared.ports import (
+    Demo,
+    DemoSpec,
+    Importer,
+    ImportReport,
+    ImportRequest,
+    Ports,
+    Progress,
+    Question,
+)
+from steelyard.surfaces.shared.service_ports import NewToken, Role, Server, Token, Tokens
 
-_LEDGER_TABLES: Final = "SELECT table_name FROM information_schema.tables WHERE table_schema = 'ledger'"
+if TYPE_CHECKING:
+    from steelyard.store import Store
+    from steelyard.surfaces.shared.client import ServerClient
+
+T = TypeVar("T")
 
 
-class StoreQuery:
-    """Implements ``ports.Query`` over the store of one data directory, opened read-only for each question."""
+def _served_or_own(directory: Path, served: Callable[[ServerClient], T], own: Callable[[], T]) -> T:
+    """What the server of the directory does, or, where there is none, what we do ourselves.
+
+    A server may end or start in between: then the other way is taken, once.
+    """
+    from steelyard.app.holding import is_claimed, served_by, serving_process
+    from steelyard.surfaces.shared.client import ServerClient, ServerGone
+
+    address = serving_process(directory)
+    if address is not None:
+        try:
+            return served(ServerClient(address))
+        except ServerGone:
+            return own()
+    try:
+        return own()
+    except StoreLocked:
+        address = serving_process(directory)
+        if address is None:
+            if is_claimed(directory):
+                raise served_by(directory) from None
+            raise
+        return served(ServerClient(address))
+
+
+class DirectoryQuery:
+    """Implements ``ports.Query`` for one data directory: its server's, else the file, opened read-only for each question."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -29,60 +67,117 @@ class StoreQuery:
         """The answer to Q``number``.
 
         Raises UsageError for a question that is not built, one that takes no instant (or no window), a dimension that does not exist
-        and a directory without data; StoreLocked while another process holds it.
+        and a directory without data; StoreLocked while another process that is no server holds it.
         """
-        asked = entry(number)
-        common = {"by": tuple(question.by), "where": dict(question.where), "explain": question.explain}
-        if asked.takes == "instant":
-            _refuse(question.window is not None, _("{name} takes an instant, not a window"), asked.name)
-            spec = asked.spec(at=question.at, **common)
-        else:
-            _refuse(question.at is not None, _("{name} takes a window, not an instant"), asked.name)
-            spec = asked.spec(window=question.window, **common)
-        from steelyard.store import Store
+        from steelyard.app.asking import answer_over, check_question
+        from steelyard.surfaces.shared.client import RemoteQuery
 
-        with Store.open(self._directory, read_only=True) as store:
-            self._check_posted({name for (name,) in store.rows(_LEDGER_TABLES)})
-            return asked.function(store, spec)
+        def own() -> Answer:
+            from steelyard.store import Store
 
-    def _check_posted(self, tables: set[str]) -> None:
-        from steelyard.ledgers.registry import LEDGERS
+            with Store.open(self._directory, read_only=True) as store:
+                return answer_over(store, self._directory, number, question)
 
-        if "posting_run" not in tables:
-            raise UsageError(
-                _(
-                    "nothing was posted in {directory} yet: run `steelyard import` with files of the estate first"
-                ).format(directory=self._directory)
-            )
-        if missing := sorted({ledger.name for ledger in LEDGERS} - tables):
-            raise UsageError(
-                _(
-                    "{directory} was posted by an older version without {ledgers}: run `steelyard import` once more"
-                ).format(directory=self._directory, ledgers=", ".join(missing))
-            )
+        check_question(number, question)
+        return _served_or_own(self._directory, lambda client: RemoteQuery(client).answer(number, question), own)
 
 
-def _refuse(wrong: bool, message: str, name: str) -> None:
-    if wrong:
-        raise UsageError(message.format(name=name))
+class DirectoryImporter:
+    """Implements ``ports.Importer`` for one data directory: its server's, else into the file."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+
+    def import_paths(self, request: ImportRequest, progress: Progress) -> ImportReport:
+        """Import; see ``Importer``."""
+
+        def served(client: ServerClient) -> ImportReport:
+            from steelyard.app.request_files import outgoing_files
+            from steelyard.surfaces.shared.client import RemoteImporter
+
+            return RemoteImporter(client, outgoing_files).import_paths(request, progress)
+
+        def own() -> ImportReport:
+            from steelyard.app.importer import FileImporter
+            from steelyard.app.posting import post
+            from steelyard.app.settings import load_settings
+
+            settings = load_settings(self._directory)
+            importer: Importer = FileImporter(self._directory, settings, lambda store: post(store, settings))
+            return importer.import_paths(request, progress)
+
+        return _served_or_own(self._directory, served, own)
 
 
-def _importer(directory: Path) -> Importer:
-    from steelyard.app.importer import FileImporter
-    from steelyard.app.posting import post
+class DirectoryTokens:
+    """Implements ``server_ports.Tokens`` for one data directory: its server's, else in the file."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+
+    def create(self, name: str, role: Role, tenant: str | None) -> NewToken:
+        """Make one; see ``Tokens``."""
+        return self._on(lambda tokens: tokens.create(name, role, tenant))
+
+    def listed(self) -> Sequence[Token]:
+        """All tokens; see ``Tokens``."""
+        return self._on(lambda tokens: tokens.listed(), must_exist=True)
+
+    def revoke(self, token_id: str) -> Token:
+        """Refuse it from now on; see ``Tokens``."""
+        return self._on(lambda tokens: tokens.revoke(token_id), must_exist=True)
+
+    def _on(self, act: Callable[[Tokens], T], *, must_exist: bool = False) -> T:
+        from steelyard.surfaces.shared.client import RemoteTokens
+
+        def own() -> T:
+            from steelyard.app.tokens import StoreTokens
+            from steelyard.primitives.clock import WallClock
+            from steelyard.store import Store
+
+            if must_exist:
+                Store.open(self._directory, read_only=True).close()
+            with Store.open(self._directory) as store:
+
+                @contextmanager
+                def opened() -> Iterator[Store]:
+                    yield store
+
+                tokens = StoreTokens(opened, WallClock())
+                tokens.load()
+                return act(tokens)
+
+        return _served_or_own(self._directory, lambda client: act(RemoteTokens(client)), own)
+
+
+class DirectoryDemo:
+    """Implements ``ports.Demo`` for one data directory, which no server may hold: a demo is there as a whole or not at all."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+
+    def run(self, spec: DemoSpec, progress: Progress) -> ImportReport:
+        """Simulate and import; see ``Demo``. Raises StoreLocked, naming the server, where one holds the directory."""
+        from steelyard.app.demo import SimulatedDemo
+        from steelyard.app.holding import is_claimed, served_by
+        from steelyard.app.posting import post
+        from steelyard.app.settings import load_settings
+
+        if is_claimed(self._directory):
+            raise served_by(self._directory)
+        settings = load_settings(self._directory)
+        return SimulatedDemo(self._directory, settings, lambda store: post(store, settings)).run(spec, progress)
+
+
+def _server(directory: Path) -> Server:
+    from steelyard.app.serving import DirectoryServer
     from steelyard.app.settings import load_settings
 
-    settings = load_settings(directory)
-    return FileImporter(directory, settings, lambda store: post(store, settings))
+    return DirectoryServer(directory, load_settings(directory))
 
 
 def _demo(directory: Path) -> Demo:
-    from steelyard.app.demo import SimulatedDemo
-    from steelyard.app.posting import post
-    from steelyard.app.settings import load_settings
-
-    settings = load_settings(directory)
-    return SimulatedDemo(directory, settings, lambda store: post(store, settings))
+    return DirectoryDemo(directory)
 
 
 def _kinds() -> Collection[str]:
@@ -92,5 +187,12 @@ def _kinds() -> Collection[str]:
 
 
 def ports() -> Ports:
-    """All doors, wired to files, store and simulation."""
-    return Ports(importer=_importer, query=StoreQuery, demo=_demo, kinds=_kinds)
+    """All doors, wired to files, store, server and simulation."""
+    return Ports(
+        importer=DirectoryImporter,
+        query=DirectoryQuery,
+        demo=_demo,
+        kinds=_kinds,
+        tokens=DirectoryTokens,
+        server=_server,
+    )

@@ -36,7 +36,17 @@ def _first(connection: duckdb.DuckDBPyConnection) -> None:
         connection.execute(f"CREATE SCHEMA IF NOT EXISTS {schema}")
 
 
-MIGRATIONS: Final[tuple[Migration, ...]] = (Migration(1, "schemas for facts, dimensions and ledgers", _first),)
+def _tokens(connection: duckdb.DuckDBPyConnection) -> None:
+    connection.execute(
+        "CREATE TABLE store.token (token_id VARCHAR NOT NULL, sha256 VARCHAR NOT NULL, name VARCHAR NOT NULL, "
+        "role VARCHAR NOT NULL, tenant VARCHAR, created_at TIMESTAMP NOT NULL, revoked_at TIMESTAMP)"
+    )
+
+
+MIGRATIONS: Final[tuple[Migration, ...]] = (
+    Migration(1, "schemas for facts, dimensions and ledgers", _first),
+    Migration(2, "bearer tokens, as SHA-256", _tokens),
+)
 
 
 def file_version(connection: duckdb.DuckDBPyConnection) -> int:

@@ -15,6 +15,7 @@ from steelyard.surfaces.cli import options
 from steelyard.surfaces.cli.imports import add_imports
 from steelyard.surfaces.cli.output import put_out
 from steelyard.surfaces.cli.questions import add_questions
+from steelyard.surfaces.cli.serving import add_serving
 from steelyard.surfaces.shared.ports import Ports
 from steelyard.surfaces.shared.printable import printable
 from steelyard.surfaces.shared.tables import Line
@@ -40,6 +41,7 @@ def build(ports: Ports) -> typer.Typer:
     )
     add_imports(app, ports)
     add_questions(app, ports)
+    add_serving(app, ports)
     epilog = _("Example: {command}").format(command="steelyard version --json")
     app.command("version", help=_("The version of this program."), epilog=epilog)(_version)
     return app

@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Protocol
 
 from steelyard.answers.contract import Answer
+from steelyard.primitives.errors import InvariantError
 from steelyard.primitives.instant import DurationUs, Instant, Window
+from steelyard.surfaces.shared.service_ports import Server, Tokens
 
 Progress = Callable[[str, int, int], None]
 """Called with (what, done, total); total 0 = not known."""
@@ -98,6 +100,14 @@ class Demo(Protocol):
         ...
 
 
+def _no_server(directory: Path) -> Server:
+    raise InvariantError("these ports have no server")
+
+
+def _no_tokens(directory: Path) -> Tokens:
+    raise InvariantError("these ports have no tokens")
+
+
 @dataclass(frozen=True, slots=True)
 class Ports:
     """All doors a surface is given. ``kinds``: the names of the kinds of file that an import may be told."""
@@ -106,3 +116,5 @@ class Ports:
     query: Callable[[Path], Query]
     demo: Callable[[Path], Demo]
     kinds: Callable[[], Collection[str]] = tuple
+    server: Callable[[Path], Server] = _no_server
+    tokens: Callable[[Path], Tokens] = _no_tokens

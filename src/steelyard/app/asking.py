@@ -1,0 +1,53 @@
+"""A question answered over an open store: the same for a command that opened the file itself and for the server."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from steelyard.answers.contract import Answer
+from steelyard.answers.registry import entry
+from steelyard.primitives.errors import UsageError
+from steelyard.primitives.i18n import _
+from steelyard.store import Store
+from steelyard.surfaces.shared.ports import Question
+
+_LEDGER_TABLES: Final = "SELECT table_name FROM information_schema.tables WHERE table_schema = 'ledger'"
+
+
+def check_question(number: int, question: Question) -> None:
+    """Raises UsageError for a question that is not built, and for one that takes no instant (or no window)."""
+    asked = entry(number)
+    if asked.takes == "instant" and question.window is not None:
+        raise UsageError(_("{name} takes an instant, not a window").format(name=asked.name))
+    if asked.takes != "instant" and question.at is not None:
+        raise UsageError(_("{name} takes a window, not an instant").format(name=asked.name))
+
+
+def answer_over(store: Store, directory: Path, number: int, question: Question) -> Answer:
+    """The answer to Q``number``. Raises UsageError as ``check_question``, for a dimension that does not exist and where nothing was posted."""
+    check_question(number, question)
+    asked = entry(number)
+    when = {"at": question.at} if asked.takes == "instant" else {"window": question.window}
+    spec = asked.spec(**when, by=tuple(question.by), where=dict(question.where), explain=question.explain)
+    check_posted(store, directory)
+    return asked.function(store, spec)
+
+
+def check_posted(store: Store, directory: Path) -> None:
+    """Raises UsageError where the ledgers are not there yet, or not all of them."""
+    from steelyard.ledgers.registry import LEDGERS
+
+    tables = {name for (name,) in store.rows(_LEDGER_TABLES)}
+    if "posting_run" not in tables:
+        raise UsageError(
+            _("nothing was posted in {directory} yet: run `steelyard import` with files of the estate first").format(
+                directory=directory
+            )
+        )
+    if missing := sorted({ledger.name for ledger in LEDGERS} - tables):
+        raise UsageError(
+            _("{directory} was posted by an older version without {ledgers}: run `steelyard import` once more").format(
+                directory=directory, ledgers=", ".join(missing)
+            )
+        )

@@ -1,0 +1,133 @@
+"""What stands behind the server's doors: one open store, shared by all threads.
+
+``app.serving`` builds a ``Served`` and hands its ports to the HTTP server. The trick to know: readers look at the store through views of their
+own and never wait for a writer; writers queue in the store's transaction, so a round of a collector and an import may come at the same time.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from steelyard.answers import listings
+from steelyard.answers.contract import Answer
+from steelyard.app.asking import answer_over, check_posted
+from steelyard.app.importer import FileImporter
+from steelyard.app.posting import post
+from steelyard.app.request_files import received_files
+from steelyard.app.settings import Settings
+from steelyard.app.tokens import StoreTokens
+from steelyard.primitives.clock import Clock
+from steelyard.primitives.errors import UsageError
+from steelyard.store import Store
+from steelyard.surfaces.shared.ports import ImportReport, ImportRequest, Question
+from steelyard.surfaces.shared.server_ports import Page, ReceivedFile, ServerPorts, Standing
+from steelyard.surfaces.shared.service_ports import Collectors, CollectorStatus
+
+Key = Sequence[str | int]
+
+
+class NoCollectors:
+    """Implements ``Collectors`` where nothing is configured to be collected."""
+
+    def start(self) -> None:
+        """Nothing to begin."""
+
+    def stop(self) -> None:
+        """Nothing to finish."""
+
+    def status(self) -> Sequence[CollectorStatus]:
+        """None."""
+        return ()
+
+
+class Served:
+    """Implements ``Query``, ``Receiver``, ``Listings`` and ``Health`` over one open store."""
+
+    def __init__(self, store: Store, directory: Path, settings: Settings, clock: Clock) -> None:
+        self._store = store
+        self._directory = directory
+        self._settings = settings
+        self._clock = clock
+        self._books: listings.Books | None = None
+        self._books_lock = threading.Lock()
+        self.tokens = StoreTokens(self._shared, clock)
+        self.tokens.load()
+
+    def ports(self, collectors: Collectors, spool: Path) -> ServerPorts:
+        """All doors."""
+        return ServerPorts(
+            query=self,
+            receiver=self,
+            listings=self,
+            tokens=self.tokens,
+            gate=self.tokens,
+            health=self,
+            collectors=collectors,
+            spool=spool,
+        )
+
+    @contextmanager
+    def _shared(self) -> Iterator[Store]:
+        """The store as a context that leaves it open."""
+        yield self._store
+
+    @contextmanager
+    def _posted(self) -> Iterator[Store]:
+        with self._store.reader() as reader:
+            check_posted(reader, self._directory)
+            yield reader
+
+    def answer(self, number: int, question: Question) -> Answer:
+        """The answer to Q``number`` over what is committed now; see ``Query``."""
+        with self._store.reader() as reader:
+            return answer_over(reader, self._directory, number, question)
+
+    @property
+    def file_bytes_max(self) -> int:
+        """The importer's bound of one file."""
+        return self._settings.import_limits.decompressed_bytes_max
+
+    def import_received(self, request: ImportRequest, files: Sequence[ReceivedFile]) -> ImportReport:
+        """Import and post; see ``Receiver``."""
+        found = received_files(request, files, self.file_bytes_max)
+        importer = FileImporter(self._directory, self._settings, self._post, self._clock, opened=self._store)
+        return importer.import_files(found, request, _silent)
+
+    def _post(self, store: Store) -> int:
+        return post(store, self._settings, self._clock)
+
+    def findings(self, after: Key | None, limit: int) -> Page:
+        """A page of findings; see ``Listings``."""
+        return self._page(listings.findings_listed, after, limit)
+
+    def devices(self, after: Key | None, limit: int) -> Page:
+        """A page of cards; see ``Listings``."""
+        return self._page(listings.devices_listed, after, limit)
+
+    def _page(
+        self, listing: Callable[[Store, Key | None, int], listings.Listed], after: Key | None, limit: int
+    ) -> Page:
+        with self._posted() as reader:
+            found = listing(reader, after, limit)
+        return Page(found.rows, found.after)
+
+    def standing(self) -> Standing:
+        """How the books stand; computed once for each posting; see ``Health``."""
+        with self._store.reader() as reader:
+            try:
+                check_posted(reader, self._directory)
+            except UsageError:
+                return Standing()
+            run_id = listings.last_run_id(reader)
+            with self._books_lock:
+                if self._books is None or self._books.run_id != run_id:
+                    self._books = listings.books(reader)
+                found = self._books
+        return Standing(found.posted_at, found.as_of, found.residual_gpu_us, found.coverage)
+
+
+def _silent(what: str, done: int, total: int) -> None:
+    """Nobody watches the server import: the client shows that it waits."""

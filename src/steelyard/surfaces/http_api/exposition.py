@@ -1,0 +1,89 @@
+"""Our own metrics as Prometheus text: base units, ``_total`` for counters, and no sample where a value is not known.
+
+``health`` calls ``exposition``; ``Traffic`` counts requests by route as declared, never by what a client wrote, so their number is bounded.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from typing import Final
+
+from steelyard.primitives.instant import SECOND_US
+from steelyard.primitives.unknown import Unknown
+from steelyard.surfaces.shared.server_ports import Standing
+from steelyard.surfaces.shared.service_ports import CollectorStatus
+
+MEDIA_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
+
+Sample = tuple[Mapping[str, str], int | float | None]
+"""Labels and value; None = not known, no sample."""
+
+
+@dataclass(slots=True)
+class Traffic:
+    """Requests that were answered, by (route, method, status), and those under way."""
+
+    answered: Counter[tuple[str, str, int]] = field(default_factory=Counter)
+    under_way: int = 0
+
+
+def exposition(standing: Standing, traffic: Traffic, collectors: Sequence[CollectorStatus]) -> bytes:
+    """The whole text."""
+    residual = standing.residual_gpu_us
+    coverage = None if isinstance(standing.coverage, Unknown) else standing.coverage
+    posted = None if standing.posted_at is None else standing.posted_at / SECOND_US
+    as_of = None if standing.as_of is None else standing.as_of / SECOND_US
+    answered = [
+        ({"route": route, "method": method, "status": str(status)}, count)
+        for (route, method, status), count in sorted(traffic.answered.items())
+    ]
+    families = [
+        _family("build_info", "gauge", "Always 1; the version that runs.", [({"version": version("steelyard")}, 1)]),
+        _family(
+            "ledger_residual_gpu_seconds",
+            "gauge",
+            "Supply minus the sum of all accounts, absolute, over all places and grains: 0, or the books do not close.",
+            [({}, None if residual is None else residual / SECOND_US)],
+        ),
+        _family("coverage_ratio", "gauge", "Observed share of the supply over the last known day.", [({}, coverage)]),
+        _family("posting_timestamp_seconds", "gauge", "When the ledgers last changed.", [({}, posted)]),
+        _family("as_of_timestamp_seconds", "gauge", "The instant as of which the facts speak.", [({}, as_of)]),
+        _family("http_requests_total", "counter", "Requests answered.", answered),
+        _family("http_requests_under_way", "gauge", "Requests that are being answered.", [({}, traffic.under_way)]),
+        *_of_collectors(collectors),
+    ]
+    return "".join(families).encode("utf-8")
+
+
+def _of_collectors(collectors: Sequence[CollectorStatus]) -> Iterable[str]:
+    named = [({"collector": each.name}, each) for each in collectors]
+    yield _family("collector_rounds_total", "counter", "Rounds ended.", [(at, c.rounds_count) for at, c in named])
+    yield _family("collector_failures_total", "counter", "Rounds failed.", [(at, c.failures_count) for at, c in named])
+    yield _family(
+        "collector_success_timestamp_seconds",
+        "gauge",
+        "When a round last succeeded.",
+        [(at, None if c.last_success_at is None else c.last_success_at / SECOND_US) for at, c in named],
+    )
+
+
+def _family(name: str, kind: str, help_text: str, samples: Sequence[Sample]) -> str:
+    known = [(labels, value) for labels, value in samples if value is not None]
+    if not known:
+        return ""
+    lines = [f"# HELP steelyard_{name} {help_text}", f"# TYPE steelyard_{name} {kind}"]
+    lines += [f"steelyard_{name}{_labels(labels)} {value!r}" for labels, value in known]
+    return "\n".join(lines) + "\n"
+
+
+def _labels(labels: Mapping[str, str]) -> str:
+    pairs = ",".join(f'{name}="{_escaped(value)}"' for name, value in labels.items())
+    return f"{{{pairs}}}" if pairs else ""
+
+
+def _escaped(value: str) -> str:
+    plain = value.encode("utf-8", "replace").decode()
+    return plain.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

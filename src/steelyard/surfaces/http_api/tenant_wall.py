@@ -1,0 +1,177 @@
+"""What a viewer of one tenant may ask, and what of an answer such a viewer may see.
+
+``answers`` calls ``scoped`` before and ``walled`` after. The trick to know: the question is narrowed to the tenant first, so rows are its own;
+then everything that was summed over more than its own rows is taken out by lists of what may stay, so that a figure, column or question
+that a later version adds is hidden until somebody says otherwise.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from steelyard.answers.contract import Answer, Figure, Table, Value
+from steelyard.answers.registry import Entry
+from steelyard.primitives.i18n import _
+from steelyard.primitives.unknown import Unknown
+from steelyard.surfaces.http_api.problems import Problem
+from steelyard.surfaces.shared.ports import Question
+from steelyard.surfaces.shared.service_ports import Principal
+
+_BOUND_VALUE: Final = re.compile(r"^-- \$.*$\n?", re.MULTILINE)
+_OWN_TABLES: Final = frozenset({"holders", "possible_holders", "pods", "unserved", "consumption", "groups"})
+
+
+@dataclass(frozen=True, slots=True)
+class Wall:
+    """What stays of an answer to one question. ``figures``: sums over the tenant's own rows. ``hidden_columns``: by table, what a row says of
+    others. ``coverage``: whether it says nothing of single cards. ``tables`` that are not named in ``_OWN_TABLES`` or here are dropped."""
+
+    figures: frozenset[str]
+    hidden_columns: dict[str, frozenset[str]]
+    coverage: bool
+
+
+WALLS: Final[dict[str, Wall]] = {
+    "q1": Wall(
+        figures=frozenset(
+            {
+                "devices_count",
+                "gpus_held",
+                "gpus_held_unplaced",
+                "gpus_reserved",
+                "gpus_in_suspense",
+                "holders_count",
+                "holders_share_unknown_count",
+                "holders_possible_count",
+                "devices_unknown_count",
+                "ledger_residual_gpu_us",
+            }
+        ),
+        hidden_columns={
+            "holders": frozenset({"neighbours"}),
+            "possible_holders": frozenset({"neighbours"}),
+            "devices": frozenset(
+                {
+                    "occupancy",
+                    "share_held_ratio",
+                    "share_reserved_ratio",
+                    "share_in_suspense_ratio",
+                    "share_free_ratio",
+                    "holders_count",
+                }
+            ),
+        },
+        coverage=False,
+    ),
+    "q2": Wall(
+        figures=frozenset(
+            {
+                "gpu_hours_granted",
+                "gpu_hours_normalised",
+                "gpu_hours_used",
+                "gpu_hours_used_upper",
+                "gpu_hours_waste",
+                "compute_granted_gpu_hours",
+                "memory_granted_mib_hours",
+                "memory_used_mib_hours",
+                "memory_peak_mib",
+                "gpu_hours_overcommitted",
+                "gpu_hours_held_down",
+                "gpu_hours_reserved",
+                "gpu_hours_in_suspense",
+                "requests_unserved",
+                "gpus_requested_unserved",
+                "ledger_residual_gpu_us",
+            }
+        ),
+        hidden_columns={},
+        coverage=True,
+    ),
+}
+"""By question. One that is not here is not for viewers."""
+
+
+def scoped(entry: Entry, question: Question, principal: Principal) -> Question:
+    """The question as the principal may ask it: a viewer's is narrowed to the viewer's tenant.
+
+    Raises Problem (403) for a question that cannot be narrowed, for another tenant, and for labels and annotations, whose keys belong to all.
+    """
+    if principal.role != "viewer":
+        return question
+    if entry.name not in WALLS or "tenant" not in entry.dimensions or not principal.tenant:
+        raise Problem("forbidden", _("{name} cannot be narrowed to one tenant").format(name=entry.name))
+    for name in (*question.by, *question.where):
+        if name.strip() not in entry.dimensions:
+            raise Problem(
+                "forbidden",
+                _("a viewer of one tenant groups and filters by {names} only").format(
+                    names=", ".join(entry.dimensions)
+                ),
+            )
+    if any(name.strip() == "tenant" and value != principal.tenant for name, value in question.where.items()):
+        raise Problem("forbidden", _("this token sees the tenant {tenant} only").format(tenant=principal.tenant))
+    others = {name: value for name, value in question.where.items() if name.strip() != "tenant"}
+    return replace(question, where={"tenant": principal.tenant, **others})
+
+
+def walled(entry: Entry, answer: Answer, principal: Principal) -> Answer:
+    """The answer as the principal may see it."""
+    if principal.role != "viewer":
+        return answer
+    wall, hidden = WALLS[entry.name], Unknown(_("it is made of more than this tenant's own rows"))
+    shown = wall.coverage or isinstance(answer.coverage, Unknown)
+    own = {f"pod {namespace}/{pod}" for namespace, pod in _own_pods(answer.tables)}
+    more = re.compile(_pattern(_("{count} more findings are not listed here")))
+    return replace(
+        answer,
+        figures=[_figure(figure, wall, hidden) for figure in answer.figures],
+        tables=[_table(table, wall, hidden) for table in answer.tables if _is_kept(table, wall)],
+        coverage=answer.coverage if shown else hidden,
+        findings=[note for note in answer.findings if note.subject in own],
+        blind_spots=[
+            *(spot for spot in answer.blind_spots if not more.fullmatch(spot)),
+            _("what others hold, and findings about anything but this tenant's pods, are not shown"),
+        ],
+        explain={name: _BOUND_VALUE.sub("", sql) for name, sql in answer.explain.items()},
+    )
+
+
+def _figure(figure: Figure, wall: Wall, hidden: Unknown) -> Figure:
+    if figure.name not in wall.figures:
+        return replace(figure, value=hidden, coverage=hidden)
+    return figure if wall.coverage else replace(figure, coverage=hidden)
+
+
+def _is_kept(table: Table, wall: Wall) -> bool:
+    return table.name in _OWN_TABLES or table.name in wall.hidden_columns
+
+
+def _table(table: Table, wall: Wall, hidden: Unknown) -> Table:
+    names = wall.hidden_columns.get(table.name, frozenset())
+    places = [place for place, column in enumerate(table.columns) if column.name in names]
+    return replace(table, rows=[_row(row, places, hidden) for row in table.rows]) if places else table
+
+
+def _row(row: Sequence[Value], places: Collection[int], hidden: Unknown) -> Sequence[Value]:
+    return [hidden if place in places else cell for place, cell in enumerate(row)]
+
+
+def _own_pods(tables: Sequence[Table]) -> set[tuple[Value, Value]]:
+    found: set[tuple[Value, Value]] = set()
+    for table in tables:
+        names = [column.name for column in table.columns]
+        if (
+            table.name in _OWN_TABLES
+            and {"namespace", "pod"} <= set(names)
+            and table.name not in ("consumption", "groups")
+        ):
+            place = (names.index("namespace"), names.index("pod"))
+            found |= {(row[place[0]], row[place[1]]) for row in table.rows}
+    return found
+
+
+def _pattern(message: str) -> str:
+    return re.escape(message).replace(re.escape("{count}"), r"\d+")

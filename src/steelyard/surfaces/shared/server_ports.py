@@ -1,0 +1,101 @@
+"""What the HTTP server may ask of the application: protocols and plain values.
+
+``app.serving`` implements them and hands them to ``http_api.create``. The trick to know: everything here is called from several threads at
+once; whoever implements it keeps writers in a queue and gives each reader a view of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from steelyard.primitives.instant import Instant
+from steelyard.primitives.unknown import Unknown
+from steelyard.surfaces.shared.ports import ImportReport, ImportRequest, Query
+from steelyard.surfaces.shared.service_ports import Collectors, Gate, Tokens
+
+
+@dataclass(frozen=True, slots=True)
+class ReceivedFile:
+    """A file that a client sent. ``path`` and ``name`` are what the sender calls it, for reports and findings, and name nothing on this
+    machine; ``spooled`` is where its bytes lie (None: the sender could not read it, ``refusal`` is the finding's code and message). ``size`` is what
+    the sender says (None: not known before the end). ``cut``: it was longer than ``Receiver.file_bytes_max``, and not all of it was kept."""
+
+    path: str
+    name: str
+    kind: str | None
+    spooled: Path | None
+    size: int | None = None
+    cut: bool = False
+    modified_at: Instant | None = None
+    refusal: tuple[str, str] | None = None
+
+
+class Receiver(Protocol):
+    """Takes the files of one import command that came over the network, by the same rules as ``ports.Importer``."""
+
+    @property
+    def file_bytes_max(self) -> int:
+        """Bytes of one file beyond which it is refused, so that nobody need keep more of it."""
+        ...
+
+    def import_received(self, request: ImportRequest, files: Sequence[ReceivedFile]) -> ImportReport:
+        """Import, one transaction a file, then post. ``request.paths`` and ``companions`` are empty: the files say it all.
+
+        Raises UsageError as ``Importer`` does."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Rows in a stable order, as JSON values. ``after`` is the key of the last row where more follow, else None."""
+
+    rows: Sequence[Mapping[str, Any]]
+    after: Sequence[str | int] | None
+
+
+class Listings(Protocol):
+    """Plain listings of the estate, a page at a time. ``after``: the key that the page before ended with, None = from the start."""
+
+    def findings(self, after: Sequence[str | int] | None, limit: int) -> Page:
+        """Findings about the data, gravest first. Raises UsageError for a key that no page ended with."""
+        ...
+
+    def devices(self, after: Sequence[str | int] | None, limit: int) -> Page:
+        """The cards, by cluster, UUID and node. Raises UsageError for a key that no page ended with."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How the books stand as of the last posting. All None or Unknown where nothing was posted yet. ``coverage``: observed share of the
+    supply over the last day that is known, 0 to 1."""
+
+    posted_at: Instant | None = None
+    as_of: Instant | None = None
+    residual_gpu_us: int | None = None
+    coverage: float | Unknown = field(default_factory=lambda: Unknown("nothing was posted yet"))
+
+
+class Health(Protocol):
+    """Whether the server can do its work."""
+
+    def standing(self) -> Standing:
+        """How the books stand. Raises StoreLocked or UsageError where the store cannot be read."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ServerPorts:
+    """All doors that the HTTP server is given. ``spool``: a folder of its own for uploads, on the disk of the data directory."""
+
+    query: Query
+    receiver: Receiver
+    listings: Listings
+    tokens: Tokens
+    gate: Gate
+    health: Health
+    collectors: Collectors
+    spool: Path

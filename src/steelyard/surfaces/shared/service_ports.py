@@ -1,0 +1,128 @@
+"""The server of a data directory as others see it: who may ask it, what collects in it, where it is reached.
+
+``app`` implements these protocols; the command line and the HTTP server are handed the same ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Literal, Protocol
+
+from steelyard.primitives.instant import Instant
+
+Role = Literal["viewer", "operator", "finance", "admin"]
+ROLES: Final[tuple[Role, ...]] = ("viewer", "operator", "finance", "admin")
+"""viewer: the rows of one tenant. operator: the estate, and imports. finance: the estate, read only. admin: everything, tokens too."""
+
+
+@dataclass(frozen=True, slots=True)
+class Principal:
+    """Who asks. ``tenant`` is set for a viewer and None for everybody else. ``token_id`` None: the owner, over the local socket."""
+
+    role: Role
+    tenant: str | None = None
+    token_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """What is known of a token; the secret itself is nowhere. ``revoked_at`` None: it is valid."""
+
+    token_id: str
+    name: str
+    role: Role
+    tenant: str | None
+    created_at: Instant
+    revoked_at: Instant | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NewToken:
+    """A token that was just made, with its secret: the only time that anybody sees it."""
+
+    token: Token
+    secret: str
+
+
+class Tokens(Protocol):
+    """The bearer tokens of a data directory."""
+
+    def create(self, name: str, role: Role, tenant: str | None) -> NewToken:
+        """Make one. Raises UsageError for a role that is none, a viewer without a tenant, or a tenant for another role."""
+        ...
+
+    def listed(self) -> Sequence[Token]:
+        """All tokens, the revoked ones too, oldest first."""
+        ...
+
+    def revoke(self, token_id: str) -> Token:
+        """From now on it is refused; twice is harmless. Raises UsageError where there is no such token."""
+        ...
+
+
+class Gate(Protocol):
+    """Tells who a secret belongs to."""
+
+    def principal(self, secret: str) -> Principal | None:
+        """The holder of a valid token, None for any other text. Takes as long whether the text is nearly right or not."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class CollectorStatus:
+    """How a collector is doing. ``state``: ``starting``, ``ok``, ``failing`` or ``stopped``. Instants are None where there was no such round."""
+
+    name: str
+    state: str
+    rounds_count: int = 0
+    failures_count: int = 0
+    last_round_at: Instant | None = None
+    last_success_at: Instant | None = None
+    message: str | None = None
+
+
+class Collectors(Protocol):
+    """Whatever collects on its own while the server runs. It writes through the store that ``app.serving`` hands it."""
+
+    def start(self) -> None:
+        """Begin; returns at once."""
+        ...
+
+    def stop(self) -> None:
+        """Finish the rounds that are under way and begin no other; returns when all have ended."""
+        ...
+
+    def status(self) -> Sequence[CollectorStatus]:
+        """One entry per collector, in a stable order."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ServerAddress:
+    """Where a server of a data directory is reached: its socket file, its process, its HTTP address, since when."""
+
+    socket: Path
+    pid: int
+    address: str
+    started_at: Instant
+
+
+class Server(Protocol):
+    """The server of one data directory."""
+
+    def run(self, listen: str, started: Started) -> None:
+        """Serve until a signal says to stop; what is under way is finished first. ``started`` is called once requests are taken.
+
+        Raises StoreLocked where another process holds the directory, UsageError for an address that cannot be listened on.
+        """
+        ...
+
+
+class Started(Protocol):
+    """Told once, when the server takes requests."""
+
+    def __call__(self, address: ServerAddress) -> None:
+        """The server is reached at ``address``."""
+        ...
