@@ -67,7 +67,7 @@ KINDS: Final[Mapping[str, Kind]] = {
         Kind("holdings", LINES),
         Kind("kubernetes_yaml", LINES, advice="export it again with `kubectl get ... -o json`"),
         Kind("audit_log", JSON, advice="Kubernetes audit logs are not read yet"),
-        Kind("metrics_text", LINES, advice="Prometheus text is not read from files yet"),
+        Kind("metrics_text", LINES),
         Kind("benchmark_result", JSON, advice="benchmark results are not read yet"),
     )
 }
@@ -82,6 +82,7 @@ ALIASES: Final[Mapping[str, str]] = {
     "podresources": "pod_resources",
     "nvidia-smi": "nvidia_smi",
     "dmesg": "kernel_log",
+    "prometheus": "metrics_text",
 }
 
 _YAML: Final = re.compile(

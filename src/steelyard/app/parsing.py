@@ -266,6 +266,10 @@ def _read_text(data: bytes, detected: Detected, ctx: ReadContext, batch: Batch) 
         from steelyard.sources.openb import read_openb_nodes, read_openb_pods
 
         yield from (read_openb_pods if kind.name == "openb" else read_openb_nodes)(text, ctx)
+    elif kind.name == "metrics_text":
+        from steelyard.app.metric_readers import read_metrics_text
+
+        yield from batch.note(read_metrics_text(text, ctx))
     elif kind.name in ("inventory", "holdings"):
         from steelyard.sources.site_csv import read_holdings, read_inventory
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from steelyard.sources.dcgm.fields import field_number
+from steelyard.sources.dcgm.fields import XID_COUNT, exported_names, field_number
 from steelyard.sources.dcgm.read import read_dcgm
-from steelyard.sources.dcgm.xid import XID_COUNT
 
-__all__ = ["XID_COUNT", "field_number", "read_dcgm"]
+__all__ = ["XID_COUNT", "exported_names", "field_number", "read_dcgm"]

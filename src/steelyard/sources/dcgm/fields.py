@@ -17,6 +17,7 @@ from steelyard.primitives.unknown import Unknown
 
 PREFIX: Final = "DCGM_FI_"
 XID: Final = 230
+XID_COUNT: Final = "DCGM_EXP_XID_ERRORS_COUNT"
 GPU_UTIL: Final = 203
 FB_USED: Final = 252
 FB_TOTAL: Final = 250
@@ -92,6 +93,13 @@ def field_number(name: str) -> int | None:
     """The number behind an exported name (``DCGM_FI_...``, or lower case as 1.x printed it); None where no release has such a field."""
     upper = name.upper()
     return field_numbers().get(upper[len(PREFIX) :]) if upper.startswith(PREFIX) else None
+
+
+def exported_names() -> frozenset[str]:
+    """The names, current and former, under which the fields that are read are exported; the windowed Xid count with them."""
+    read = {*GAUGES, XID}
+    names = {f"{PREFIX}{name}" for name, number in field_numbers().items() if number in read}
+    return frozenset({*names, *(name.lower() for name in names), XID_COUNT})
 
 
 def is_blank(value: float) -> bool:

@@ -20,7 +20,7 @@ from steelyard.facts.partition_sample import PartitionSample
 from steelyard.facts.source_status import SourceStatus
 from steelyard.primitives.instant import AT_OBSERVATION, Instant
 from steelyard.primitives.unknown import Unknown
-from steelyard.sources.dcgm.fields import FB_USED, GAUGES, GPU_UTIL, OUT_OF_RANGE, PROF_SUSPECT, field_number
+from steelyard.sources.dcgm.fields import FB_USED, GAUGES, GPU_UTIL, OUT_OF_RANGE, PROF_SUSPECT, XID_COUNT, field_number
 from steelyard.sources.dcgm.reduction import (
     CardTruth,
     Truth,
@@ -30,7 +30,7 @@ from steelyard.sources.dcgm.reduction import (
     unit_is_uncertain,
 )
 from steelyard.sources.dcgm.rows import Attributes, Holder, Place, Row, is_of_card, place_of
-from steelyard.sources.dcgm.xid import XID_COUNT, is_xid, xid_events
+from steelyard.sources.dcgm.xid import is_xid, xid_events
 from steelyard.sources.shared.context import ReadContext
 from steelyard.sources.shared.metric_labels import LabelResolver
 from steelyard.sources.shared.metric_points import MetricPoint

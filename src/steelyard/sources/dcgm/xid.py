@@ -15,13 +15,12 @@ import msgspec
 from steelyard.facts.base import Fact
 from steelyard.facts.event import Event
 from steelyard.primitives.instant import AT_OBSERVATION, format_instant
-from steelyard.sources.dcgm.fields import XID
+from steelyard.sources.dcgm.fields import XID, XID_COUNT
 from steelyard.sources.dcgm.rows import Row
 from steelyard.sources.shared.context import ReadContext
 from steelyard.sources.shared.round_memory import RoundMemory
 
 KIND: Final = "xid_last_seen"
-XID_COUNT: Final = "DCGM_EXP_XID_ERRORS_COUNT"
 _XID_MAX: Final = 1_000_000
 
 

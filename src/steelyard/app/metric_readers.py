@@ -1,0 +1,107 @@
+"""Which reader a metric goes to: the one table, asked by name, for scraped text, imported files, a Prometheus API and remote write alike.
+
+The trick to know: all points of a round are read together, whatever exporter they came from, because only together they show that two exporters
+print one card, or whose the ``pod`` label of a free card is. What no reader knows is counted in one finding, never lost in silence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from functools import cache
+from typing import TYPE_CHECKING, Final
+
+from steelyard.facts.base import Fact
+from steelyard.facts.finding import Finding
+from steelyard.sources.shared.context import ReadContext
+from steelyard.sources.shared.metric_points import MetricPoint
+
+if TYPE_CHECKING:
+    from steelyard.sources.exposition import SeriesCache
+    from steelyard.sources.shared.metric_tally import MetricTally
+    from steelyard.sources.shared.round_memory import RoundMemory
+
+DCGM: Final = "dcgm"
+HAMI: Final = "hami"
+QUEUES: Final = "queue_metrics"
+INFERENCE: Final = "inference_server"
+SOURCE: Final = "metrics"
+_DCGM_PREFIXES: Final = ("DCGM_FI_", "DCGM_EXP_", "dcgm_fi_")
+
+
+@cache
+def _tables() -> tuple[tuple[str, frozenset[str]], ...]:
+    from steelyard.sources.hami import HAMI_METRICS
+    from steelyard.sources.inference_server import INFERENCE_METRICS
+    from steelyard.sources.queue_metrics import QUEUE_METRICS
+
+    return ((HAMI, frozenset(HAMI_METRICS)), (QUEUES, QUEUE_METRICS.names()), (INFERENCE, INFERENCE_METRICS.names()))
+
+
+def reader_of(name: str) -> str | None:
+    """The reader of a metric: ``dcgm``, ``hami``, ``queue_metrics``, ``inference_server``; None where nobody reads it."""
+    if name.startswith(_DCGM_PREFIXES):
+        return DCGM
+    return next((reader for reader, names in _tables() if name in names), None)
+
+
+def metric_names() -> frozenset[str]:
+    """Every metric that is read, in all its spellings: what to ask a Prometheus for. Those of DCGM in upper case with their prefix."""
+    from steelyard.sources.dcgm import exported_names
+
+    return exported_names().union(*(names for _, names in _tables()))
+
+
+def read_points(
+    points: Iterable[MetricPoint],
+    ctx: ReadContext,
+    memory: RoundMemory | None = None,
+    tally: MetricTally | None = None,
+) -> Iterator[Fact]:
+    """The facts of a round of points, of any exporters and instants. ``memory``: kept by a collector over its rounds, None for an import.
+    ``tally`` (filled) tells what became of every point; what nobody reads is one finding ``metrics_ignored``."""
+    from steelyard.sources.dcgm import read_dcgm
+    from steelyard.sources.hami import read_hami_metrics
+    from steelyard.sources.inference_server import read_inference_metrics
+    from steelyard.sources.queue_metrics import read_queue_metrics
+    from steelyard.sources.shared.metric_labels import LabelResolver
+    from steelyard.sources.shared.metric_tally import MetricTally
+
+    tally = tally if tally is not None else MetricTally()
+    routes: dict[str, str | None] = {}
+    routed: dict[str, list[MetricPoint]] = {DCGM: [], HAMI: [], QUEUES: [], INFERENCE: []}
+    for point in points:
+        name = point.name
+        if name not in routes:
+            routes[name] = reader_of(name)
+        reader = routes[name]
+        if reader is None:
+            tally.ignore(name)
+        else:
+            routed[reader].append(point)
+    resolver = LabelResolver(point for each in routed.values() for point in each)
+    yield from read_dcgm(routed[DCGM], resolver, ctx, tally, memory)
+    yield from read_hami_metrics(routed[HAMI], resolver, ctx, tally, memory)
+    yield from read_queue_metrics(routed[QUEUES], resolver, ctx, tally)
+    yield from read_inference_metrics(routed[INFERENCE], resolver, ctx, tally)
+    finding = tally.finding(ctx, SOURCE)
+    if finding is not None and (memory is None or memory.is_news("ignored", frozenset(tally.ignored), ctx.observed_at)):
+        yield finding
+
+
+def read_metrics_text(
+    text: str | bytes,
+    ctx: ReadContext,
+    cache: SeriesCache | None = None,
+    memory: RoundMemory | None = None,
+    tally: MetricTally | None = None,
+) -> Iterator[Fact]:
+    """The facts of one exposition text: parsed, routed and read. ``cache`` and ``memory`` belong to one scrape target each."""
+    from steelyard.sources.exposition import read_exposition
+
+    points: list[MetricPoint] = []
+    for each in read_exposition(text, ctx, cache):
+        if isinstance(each, Finding):
+            yield each
+        else:
+            points.append(each)
+    yield from read_points(points, ctx, memory, tally)
