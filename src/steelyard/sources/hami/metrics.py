@@ -121,7 +121,9 @@ class _Round:
             labels.get("pod", "") if of_pod else "",
             labels.get("container", "") if subject in ("container", COMPONENT) else "",
         )
-        self._groups[key].rows[row.meaning.column][row.name][labels.get("ordinal", "")] = row
+        same = self._groups[key].rows[row.meaning.column][row.name]
+        if same.setdefault(labels.get("ordinal", ""), row) is not row:
+            self._tally.ignore(row.name)  # the same series once more, with labels that tell nothing
 
     def _facts(self, key: Key, group: Group) -> Iterator[Fact]:
         at, subject, uuid, namespace, pod, container = key
