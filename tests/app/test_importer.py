@@ -236,7 +236,7 @@ def test_compressed_files_are_read_like_plain_ones(tmp_path: Path) -> None:
     ("content", "code", "words"),
     [
         ("apiVersion: v1\nkind: PodList\nitems: []\n", "kind_not_supported", "-o json"),
-        ("# HELP up Up\n# TYPE up gauge\nup 1\n", "kind_not_supported", "Prometheus"),
+        ("# HELP up Up\n# TYPE up gauge\nup 1\n", "metrics_ignored", "nothing that is read"),
         ({"kind": "Event", "apiVersion": "audit.k8s.io/v1", "auditID": "1"}, "kind_not_supported", "audit"),
         ({"request_throughput": 1.0, "completed": 3}, "kind_not_supported", "benchmark"),
         (listing({"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "Workload"}), "kind_not_supported", "Workload"),
