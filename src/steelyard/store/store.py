@@ -98,6 +98,7 @@ class Store:
             connection.execute("SET TimeZone = 'UTC'")
             _load_macros(connection)
             connection.execute("BEGIN TRANSACTION READ ONLY")
+            connection.execute("SELECT 1 FROM store.migration LIMIT 1").fetchall()  # the engine looks at the clock only now
             reader = Store(connection)
             reader._depth = 1
             yield reader

@@ -76,7 +76,8 @@ class PageParameters(BaseModel):
         if self.cursor is None:
             return None
         try:
-            found = json.loads(base64.b64decode(self.cursor.encode("ascii") + b"===", altchars=b"-_", validate=True))
+            padded = self.cursor.encode("ascii") + b"=" * (-len(self.cursor) % 4)
+            found = json.loads(base64.b64decode(padded, altchars=b"-_", validate=True))
         except (binascii.Error, ValueError, RecursionError):
             found = None
         if not isinstance(found, list) or not all(type(part) in (str, int) for part in found):

@@ -26,12 +26,13 @@ _OWN_TABLES: Final = frozenset({"holders", "possible_holders", "pods", "unserved
 
 @dataclass(frozen=True, slots=True)
 class Wall:
-    """What stays of an answer to one question. ``figures``: sums over the tenant's own rows. ``hidden_columns``: by table, what a row says of
-    others. ``coverage``: whether it says nothing of single cards. ``tables`` that are not named in ``_OWN_TABLES`` or here are dropped."""
+    """What stays of an answer to one question. ``figures``: sums over the tenant's own rows. ``coverages``: figures whose coverage is made of
+    those rows too; that of the whole answer never is, since what somebody else holds counts as observed. ``hidden_columns``: by table, what a
+    row says of others. Tables that are not named there or in ``_OWN_TABLES`` are dropped."""
 
     figures: frozenset[str]
+    coverages: frozenset[str]
     hidden_columns: dict[str, frozenset[str]]
-    coverage: bool
 
 
 WALLS: Final[dict[str, Wall]] = {
@@ -50,6 +51,7 @@ WALLS: Final[dict[str, Wall]] = {
                 "ledger_residual_gpu_us",
             }
         ),
+        coverages=frozenset({"ledger_residual_gpu_us"}),
         hidden_columns={
             "holders": frozenset({"neighbours"}),
             "possible_holders": frozenset({"neighbours"}),
@@ -64,7 +66,6 @@ WALLS: Final[dict[str, Wall]] = {
                 }
             ),
         },
-        coverage=False,
     ),
     "q2": Wall(
         figures=frozenset(
@@ -87,8 +88,19 @@ WALLS: Final[dict[str, Wall]] = {
                 "ledger_residual_gpu_us",
             }
         ),
+        coverages=frozenset(
+            {
+                "gpu_hours_used",
+                "gpu_hours_used_upper",
+                "gpu_hours_waste",
+                "memory_used_mib_hours",
+                "memory_peak_mib",
+                "requests_unserved",
+                "gpus_requested_unserved",
+                "ledger_residual_gpu_us",
+            }
+        ),
         hidden_columns={},
-        coverage=True,
     ),
 }
 """By question. One that is not here is not for viewers."""
@@ -122,14 +134,13 @@ def walled(entry: Entry, answer: Answer, principal: Principal) -> Answer:
     if principal.role != "viewer":
         return answer
     wall, hidden = WALLS[entry.name], Unknown(_("it is made of more than this tenant's own rows"))
-    shown = wall.coverage or isinstance(answer.coverage, Unknown)
     own = {f"pod {namespace}/{pod}" for namespace, pod in _own_pods(answer.tables)}
     more = re.compile(_pattern(_("{count} more findings are not listed here")))
     return replace(
         answer,
         figures=[_figure(figure, wall, hidden) for figure in answer.figures],
         tables=[_table(table, wall, hidden) for table in answer.tables if _is_kept(table, wall)],
-        coverage=answer.coverage if shown else hidden,
+        coverage=answer.coverage if isinstance(answer.coverage, Unknown) else hidden,
         findings=[note for note in answer.findings if note.subject in own],
         blind_spots=[
             *(spot for spot in answer.blind_spots if not more.fullmatch(spot)),
@@ -142,7 +153,7 @@ def walled(entry: Entry, answer: Answer, principal: Principal) -> Answer:
 def _figure(figure: Figure, wall: Wall, hidden: Unknown) -> Figure:
     if figure.name not in wall.figures:
         return replace(figure, value=hidden, coverage=hidden)
-    return figure if wall.coverage else replace(figure, coverage=hidden)
+    return figure if figure.name in wall.coverages else replace(figure, coverage=hidden)
 
 
 def _is_kept(table: Table, wall: Wall) -> bool:
