@@ -32,7 +32,7 @@ from steelyard.sources.dcgm.reduction import (
 from steelyard.sources.dcgm.rows import Attributes, Holder, Place, Row, is_of_card, place_of
 from steelyard.sources.dcgm.xid import is_xid, xid_events
 from steelyard.sources.shared.context import ReadContext
-from steelyard.sources.shared.metric_labels import LabelResolver
+from steelyard.sources.shared.metric_labels import LabelResolver, Resolved
 from steelyard.sources.shared.metric_points import MetricPoint
 from steelyard.sources.shared.metric_tally import MetricTally
 from steelyard.sources.shared.refusals import Refusals
@@ -61,7 +61,7 @@ class _Round:
         self._resolver = resolver
         self._tally = tally
         self._memory = memory
-        self._places: dict[int, tuple[Mapping[str, str], Place | None]] = {}
+        self._places: dict[int, tuple[Resolved, Place | None]] = {}
         self._doubled: dict[tuple[str, str], set[str]] = defaultdict(set)
         self._unlabelled: dict[str, tuple[int, int]] = {}
 
@@ -76,14 +76,14 @@ class _Round:
         for row in rows:
             cards[row.at, row.place.uuid].append(row)
             if row.number == FB_USED or row.number == GPU_UTIL:
-                exporters[row.at, row.place.target.key].append(row)
+                exporters[row.at, row.place.exporter].append(row)
         per_pod = {key for key, group in exporters.items() if prints_rows_per_pod(group)}
         uncertain = {key for key, group in exporters.items() if unit_is_uncertain(group)}
         kept: list[Row] = []
         for (at, uuid), group in sorted(cards.items(), key=lambda item: item[0]):
             chosen = self._one_exporter(uuid, group)
             kept.extend(chosen)
-            exporter = (at, chosen[0].place.target.key)
+            exporter = (at, chosen[0].place.exporter)
             truth = reduce_card(chosen, per_pod=exporter in per_pod, uncertain_unit=exporter in uncertain)
             yield from self._card_facts(uuid, at, chosen, truth)
         yield from xid_events(kept, self.ctx, self._memory)
@@ -97,10 +97,10 @@ class _Round:
         number = field_number(point.name)
         resolved = self._resolver.resolve(point.labels)
         used = point.name == XID_COUNT or (number is not None and (number in GAUGES or is_xid(number)))
-        known = self._places.get(id(point.labels))
-        if known is None or known[0] is not point.labels:
-            known = (point.labels, place_of(resolved, self.ctx) if is_of_card(resolved.labels) else None)
-            self._places[id(point.labels)] = known
+        known = self._places.get(id(resolved))
+        if known is None:  # the resolver keeps each Resolved for the whole round, so its identity is its name
+            known = (resolved, place_of(resolved, self.ctx) if is_of_card(resolved.labels) else None)
+            self._places[id(resolved)] = known
         place = known[1]
         if place is None:
             if used and is_of_card(resolved.labels):
@@ -119,11 +119,12 @@ class _Round:
 
     def _one_exporter(self, uuid: str, rows: list[Row]) -> Sequence[Row]:
         """The rows of one exporter where several print the card: the one that names pods, else the one with more fields, else the first."""
+        first = rows[0].place.exporter
+        if all(row.place.exporter == first for row in rows):
+            return rows
         by_target: dict[str, list[Row]] = defaultdict(list)
         for row in rows:
-            by_target[row.place.target.key].append(row)
-        if len(by_target) == 1:
-            return rows
+            by_target[row.place.exporter].append(row)
         ranked = sorted(
             by_target,
             key=lambda key: (
@@ -284,7 +285,7 @@ class _Round:
             for v in [unit.values.get("gr_active_ratio")]
         )
         if in_use:
-            key = rows[0].place.target.key
+            key = rows[0].place.exporter
             used, labelled = self._unlabelled.get(key, (0, 0))
             self._unlabelled[key] = (used + 1, labelled + bool(truth.labels or truth.pods))
 
@@ -328,7 +329,10 @@ class _Round:
 
 def _merged(rows: Sequence[Row]) -> Attributes:
     """The first word of each attribute over all rows of the card."""
-    seen = list(dict.fromkeys(row.place.attributes for row in rows))
+    places = {id(row.place): row.place for row in rows}
+    seen = list(dict.fromkeys(place.attributes for place in places.values()))
+    if len(seen) == 1:
+        return seen[0]
     return Attributes(
         *(
             next((value for each in seen if (value := getattr(each, name)) is not None), None)

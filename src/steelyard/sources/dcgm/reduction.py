@@ -96,11 +96,9 @@ def reduce_card(rows: Sequence[Row], *, per_pod: bool, uncertain_unit: bool = Fa
             _put(truth.board, number, _board_rows(truth, number, fields[number], per_pod))
     if uncertain_unit and isinstance(truth.board.values.get("util_gpu_ratio"), float):
         truth.board.values["util_gpu_ratio"] = Unknown(UNIT_NOT_CERTAIN)
-    truth.labels = {
-        (row.place.gi, row.place.holder)
-        for row in rows
-        if row.place.holder is not None and (row.place.gi, _without_container(row.place.holder)) not in truth.pods
-    }
+    for place in {id(row.place): row.place for row in rows}.values():
+        if place.holder is not None and (place.gi, _without_container(place.holder)) not in truth.pods:
+            truth.labels.add((place.gi, place.holder))
     if instances:
         _complete_instances(truth)
         _flag_mixed_layout(truth, {row.place.gi: row.place.profile for row in rows if row.place.gi is not None})

@@ -46,14 +46,15 @@ class Attributes:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """What one set of labels stands for. ``vgpu``: the row is of one replica (virtual GPU) of the card."""
+    """What one set of labels stands for; rows with equal labels share one. ``vgpu``: the row is of one replica (virtual GPU) of the card.
+    ``exporter``: which target printed it, in one word."""
 
     uuid: str
     gi: int | None
     profile: str | None
     holder: Holder | None
     vgpu: bool
-    target: Target
+    exporter: str
     attributes: Attributes
 
 
@@ -94,7 +95,7 @@ def place_of(resolved: Resolved, ctx: ReadContext) -> Place | None:
         profile=labels.get("GPU_I_PROFILE") if gi is not None else None,
         holder=holder if holder.pod or holder.pod_uid else None,
         vgpu="vgpu" in labels,
-        target=target,
+        exporter=target.key,
         attributes=_attributes(labels, target, ctx),
     )
 

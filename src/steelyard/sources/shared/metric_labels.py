@@ -52,19 +52,13 @@ class Resolved:
 
 
 class LabelResolver:
-    """Made of all points of a round; ``resolve`` then parts the labels of each. Labels are remembered by identity, so a series is parted once."""
+    """Made of all points of a round; ``resolve`` then parts the labels of each. Equal labels are parted once and give one ``Resolved``."""
 
     def __init__(self, points: Iterable[MetricPoint]) -> None:
         self._hidden: dict[tuple[str | None, str | None], set[str]] = {}
-        self._done: dict[int, tuple[Mapping[str, str], Resolved]] = {}
-        seen: set[int] = set()
-        held: list[Mapping[str, str]] = []
+        self._done: dict[tuple[tuple[str, str], ...], Resolved] = {}
         for point in points:
             labels = point.labels
-            if id(labels) in seen:
-                continue
-            seen.add(id(labels))
-            held.append(labels)  # an identity stands for one mapping only while that lives
             if "job" not in labels and "instance" not in labels:
                 continue
             hidden = [name.removeprefix(EXPORTED) for name in labels if name.startswith(EXPORTED)]
@@ -73,11 +67,11 @@ class LabelResolver:
 
     def resolve(self, labels: Mapping[str, str]) -> Resolved:
         """The exporter's labels and the target's."""
-        done = self._done.get(id(labels))
-        if done is None or done[0] is not labels:
-            done = (labels, self._part(labels))
-            self._done[id(labels)] = done
-        return done[1]
+        key = tuple(labels.items())
+        done = self._done.get(key)
+        if done is None:
+            done = self._done[key] = self._part(labels)
+        return done
 
     def _part(self, labels: Mapping[str, str]) -> Resolved:
         job, instance = labels.get("job"), labels.get("instance")
