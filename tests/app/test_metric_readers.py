@@ -105,6 +105,13 @@ def test_equal_points_of_two_ways_are_equal_facts() -> None:
     assert list(read_points(direct, CTX)) == list(read_points(asked, CTX))
 
 
+def test_a_stamp_that_is_no_time_is_a_finding() -> None:
+    points = [MetricPoint(name, {"UUID": "GPU-1"}, 5.0, 2**62) for name in ("DCGM_FI_DEV_GPU_UTIL", "up")]
+    facts = list(read_points(points, CTX))
+    assert [fact.code for fact in facts if isinstance(fact, Finding)] == ["stamp_out_of_range", "metrics_ignored"]
+    assert len(facts) == 2
+
+
 def test_every_line_of_every_handed_text_is_used_ignored_or_refused(shared: Path) -> None:
     texts = sorted((shared / "cases").rglob("*.prom"))
     assert len(texts) >= 15

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from steelyard.facts.base import Fact
 from steelyard.facts.finding import Finding
+from steelyard.primitives.instant import AT_OBSERVATION, INSTANT_MAX, INSTANT_MIN
 from steelyard.sources.shared.context import ReadContext
 from steelyard.sources.shared.metric_points import MetricPoint
 
@@ -65,8 +66,10 @@ def read_points(
     from steelyard.sources.queue_metrics import read_queue_metrics
     from steelyard.sources.shared.metric_labels import LabelResolver
     from steelyard.sources.shared.metric_tally import MetricTally
+    from steelyard.sources.shared.refusals import Refusals
 
     tally = tally if tally is not None else MetricTally()
+    refusals = Refusals(ctx, SOURCE)
     routes: dict[str, str | None] = {}
     routed: dict[str, list[MetricPoint]] = {DCGM: [], HAMI: [], QUEUES: [], INFERENCE: []}
     for point in points:
@@ -76,6 +79,14 @@ def read_points(
         reader = routes[name]
         if reader is None:
             tally.ignore(name)
+        elif point.at != AT_OBSERVATION and not INSTANT_MIN <= point.at <= INSTANT_MAX:
+            tally.refuse(name)
+            yield from refusals.find(
+                "stamp_out_of_range",
+                f"metric {name}",
+                "expected a stamp in the years 1 to 9999",
+                evidence={"at_us": str(point.at)[:40]},
+            )
         else:
             routed[reader].append(point)
     resolver = LabelResolver(point for each in routed.values() for point in each)
@@ -83,6 +94,7 @@ def read_points(
     yield from read_hami_metrics(routed[HAMI], resolver, ctx, tally, memory)
     yield from read_queue_metrics(routed[QUEUES], resolver, ctx, tally)
     yield from read_inference_metrics(routed[INFERENCE], resolver, ctx, tally)
+    yield from refusals.rest()
     finding = tally.finding(ctx, SOURCE)
     if finding is not None and (memory is None or memory.is_news("ignored", frozenset(tally.ignored), ctx.observed_at)):
         yield finding

@@ -91,6 +91,19 @@ def test_pods_that_all_read_zero_on_a_busy_card_are_not_known_rather_than_idle()
     assert found.codes.count("pod_rows_unresolved") == 2
 
 
+def test_idle_pods_on_an_idle_card_keep_their_zeros() -> None:
+    """Row 4, the other way round: an idle pod is 0."""
+    found = read(row(UTIL, 3), row(FB, 600), *(row(name, 0, **of("a", vgpu="0")) for name in (UTIL, FB)))
+    assert [(each.sm_ratio, each.memory_counted_mib) for each in found.pods] == [(0.0, 0)]
+
+
+def test_a_figure_repeated_for_each_container_of_a_pod_counts_once() -> None:
+    """Row 4: k GPU containers give k rows, each with the pod's whole value."""
+    pods = [of("a", vgpu=str(n)) | {"container": name} for n, name in enumerate(("main", "side"))]
+    found = read(row(FB, 30_000), *(row(FB, 20_000, **labels) for labels in pods))
+    assert [(each.pod, each.container, each.memory_counted_mib) for each in found.pods] == [("a", None, 20_000)]
+
+
 def test_process_memory_that_is_not_available_is_no_figure() -> None:
     """Row 4: 2^64-1 bytes divided into MiB (telemetry 1.5)."""
     found = read(row(FB, 30_000), row(FB, 17_592_186_044_415, **of("a", vgpu="0")))
@@ -197,8 +210,8 @@ def test_pod_labels_that_change_between_scrapes_leave_one_card() -> None:
 
 def test_one_card_with_two_label_sets_at_one_instant_is_one_sample() -> None:
     """Row 11: a series that lost its label still answers beside its successor."""
-    found = read(row(UTIL, 40, **of("a")), row(UTIL, 40))
-    assert found.sample().util_gpu_ratio == 0.4
+    for lines in ((row(UTIL, 40, **of("a")), row(UTIL, 30)), (row(UTIL, 30), row(UTIL, 40, **of("a")))):
+        assert read(*lines).sample().util_gpu_ratio == 0.3  # the row of the card itself goes first
 
 
 @pytest.mark.parametrize(
@@ -380,14 +393,14 @@ def test_one_row_per_card_and_instant_whatever_pods_share_it() -> None:
 
 def test_two_exporters_of_one_card_are_one() -> None:
     """Row 32: the one that names pods stays, whatever the order; the finding says which went."""
-    one, other = {"job": "a", "instance": "10.0.0.1:9400"}, {"job": "b", "instance": "10.0.0.2:9400"}
+    one, other = {"job": "b", "instance": "10.0.0.1:9400"}, {"job": "a", "instance": "10.0.0.2:9400"}
     with_pods = [row(name, value, exported_pod="train", pod="x", **one) for name, value in ((UTIL, 50), (FB, 100))]
     without = [row(name, value, **other) for name, value in ((UTIL, 51), (FB, 101))]
     for lines in ((*with_pods, *without), (*without, *with_pods)):
         found = read(*lines)
         assert (found.sample().util_gpu_ratio, found.sample().memory_used_mib) == (0.5, 100)
         [finding] = found.findings
-        assert (finding.code, finding.subject) == ("exporters_doubled", "exporter b/10.0.0.2:9400")
+        assert (finding.code, finding.subject) == ("exporters_doubled", "exporter a/10.0.0.2:9400")
 
 
 def test_an_exporter_that_moved_between_scrapes_is_not_two() -> None:

@@ -118,7 +118,7 @@ def _board_rows(truth: CardTruth, number: int, rows: Sequence[Row], per_pod: boo
     if number not in PER_PROCESS or not shared:
         return of_unit or of_pods
     copies = len({row.value for row in shared}) == 1
-    if not per_pod and (copies or of_unit):
+    if not per_pod and copies:
         return of_unit or of_pods
     for row in shared:
         _note_pod(truth, row)

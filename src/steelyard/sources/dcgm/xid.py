@@ -14,7 +14,7 @@ import msgspec
 
 from steelyard.facts.base import Fact
 from steelyard.facts.event import Event
-from steelyard.primitives.instant import AT_OBSERVATION, format_instant
+from steelyard.primitives.instant import AT_OBSERVATION, INSTANT_MAX, INSTANT_MIN, format_instant
 from steelyard.sources.dcgm.fields import XID, XID_COUNT
 from steelyard.sources.dcgm.rows import Row
 from steelyard.sources.shared.context import ReadContext
@@ -62,7 +62,7 @@ def _event(row: Row, code: int, ctx: ReadContext) -> Event:
     if row.number != XID:
         details["window_ms"] = row.labels.get("window_size_in_ms", "")[:20]
         details["in_window"] = row.value
-    seen = "this scrape" if row.at == AT_OBSERVATION else f"scrape {format_instant(row.at)}"
+    seen = f"scrape {format_instant(row.at)}" if INSTANT_MIN <= row.at <= INSTANT_MAX else "this scrape"
     return Event(
         cluster=ctx.cluster,
         source="dcgm",
