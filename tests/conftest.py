@@ -6,10 +6,17 @@ import os
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 os.environ["STEELYARD_LANG"] = "en"  # claims quote messages in the source language
 
 REPOSITORY = Path(__file__).resolve().parent.parent
+
+# A slow or busy machine is no finding about the code: no deadlines, no verdict on the speed of generation.
+settings.register_profile(
+    "steady", deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+)
+settings.load_profile("steady")
 
 
 def shared_folder() -> Path | None:
