@@ -108,6 +108,7 @@ def not_ready_spells(world: World, node: str | None) -> list[tuple[int, int]]:
     n = 0
     while n < len(states):
         first, bad, changed, _ = states[n]
+        before = states[n - 1][0] if n else -FOREVER
         last = first
         n += 1
         while n < len(states) and states[n][1] == bad and (not bad or states[n][2] == changed):
@@ -115,7 +116,7 @@ def not_ready_spells(world: World, node: str | None) -> list[tuple[int, int]]:
             n += 1
         if not bad:
             continue
-        since = first if changed is None else min(changed, first)
+        since = max(before, first if changed is None else min(changed, first))
         if n == len(states):
             end = FOREVER
         elif states[n][1]:
@@ -197,8 +198,11 @@ def device_places(world: World) -> Iterator[Place]:
         yield Place("device", uuid, basis, memory, start, end, [(start, end, 1)], homes)
 
 
-def node_capacity(world: World, node: str) -> tuple[list[tuple[int, int, int]], int | None, list[int]] | None:
-    """Counted cards of a node as (from, to, count), the memory of a card and the instants that bound it; None without a basis."""
+Counted = tuple[list[tuple[int, int, int]], int | None, list[tuple[int, int]]]
+
+
+def node_capacity(world: World, node: str) -> Counted | None:
+    """Counted cards of a node as (from, to, count), the memory of a card and the stretches in which it is certain; None without a basis."""
     if any(row["node"] == node for row in world.cards):
         return None
     labels: dict[int, int] = {}
@@ -215,7 +219,7 @@ def node_capacity(world: World, node: str) -> tuple[list[tuple[int, int, int]], 
         for n, at in enumerate(instants):
             until = instants[n + 1] if n + 1 < len(instants) else FOREVER
             capacity.append((at if n else -FOREVER, until, labels[at]))
-        return capacity, max((m for m in memories if m is not None), default=None), instants
+        return capacity, max((m for m in memories if m is not None), default=None), [(instants[0], instants[-1])]
     for basis in ("declared", "asset_list"):
         rows = [row for row in world.bases if row["node"] == node and row["basis"] == basis and row["cards_count"] > 0]
         if not rows:
@@ -225,12 +229,13 @@ def node_capacity(world: World, node: str) -> tuple[list[tuple[int, int, int]], 
             for r in world.statuses
             if r["scope"] == "cluster" and r["complete"] and r["observed_from_at"] is not None
         ]
-        bounds: list[int] = []
+        bounds: list[tuple[int, int]] = []
         for row in rows:
             start, end = row["valid_from_at"], row["valid_to_at"]
             capacity.append((-FOREVER if start is None else start, FOREVER if end is None else end, row["cards_count"]))
-            bounds.append(min([row["occurred_at"], *(a for a, _ in watched)]) if start is None else start)
-            bounds.append(max([row["occurred_at"], *(b for _, b in watched)]) if end is None else end)
+            since = min([row["occurred_at"], *(a for a, _ in watched)]) if start is None else start
+            until = max([row["occurred_at"], *(b for _, b in watched)]) if end is None else end
+            bounds.append((since, until))
         return capacity, max((r["memory_mib"] for r in rows if r["memory_mib"] is not None), default=None), bounds
     return None
 
@@ -240,23 +245,26 @@ def other_places(world: World) -> Iterator[Place]:
     nodes = {row["node"] for row in (*world.nodes, *world.bases) if row["node"] is not None}
     nodes |= {row["place_id"] for row in world.holdings if row["place_kind"] == "node"}
     for node in sorted(nodes):
-        stays = [x for row in world.holdings if (row["place_kind"], row["place_id"]) == ("node", node)
-                 for x in (row["started_at"], end_of(row))]  # fmt: skip
+        stays = [
+            (row["started_at"], end_of(row))
+            for row in world.holdings
+            if (row["place_kind"], row["place_id"]) == ("node", node)
+        ]
         counted = node_capacity(world, node)
         if counted is None and not stays:
             continue
         here = [row["memory_mib"] for row in world.cards if row["node"] == node]
+        basis, memory, capacity = "transfer" if here else "unknown", uniform(here), []
         if counted is not None:
-            capacity, memory, bounds = counted
+            basis, (capacity, memory, bounds) = "count", counted
             stays += bounds
-            yield Place("node", node, "count", memory, min(stays), max(stays), capacity, [(0, node)])
-        else:
-            basis = "transfer" if here else "unknown"
-            yield Place("node", node, basis, uniform(here), min(stays), max(stays), [], [(0, node)])
-    stays = [x for row in world.holdings if row["place_kind"] == "cluster" for x in (row["started_at"], end_of(row))]
+        start, end = min(a for a, _ in stays), max(b for _, b in stays)
+        yield Place("node", node, basis, memory, start, end, capacity, [(0, node)])
+    stays = [(row["started_at"], end_of(row)) for row in world.holdings if row["place_kind"] == "cluster"]
     if stays:
         memory = uniform([row["memory_mib"] for row in world.cards])
-        yield Place("cluster", "default", "transfer", memory, min(stays), max(stays), [], [(0, None)])
+        start, end = min(a for a, _ in stays), max(b for _, b in stays)
+        yield Place("cluster", "default", "transfer", memory, start, end, [], [(0, None)])
 
 
 def toleration_of(world: World, pod: str) -> int:

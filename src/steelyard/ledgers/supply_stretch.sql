@@ -123,7 +123,8 @@ reconfiguring_node AS (
     WHERE reconfiguring
 ),
 
--- A spell without readiness: from its transition to the next readiness; a later transition means that it was ready in between.
+-- A spell without readiness: from its transition (not before the last sighting that said otherwise) to the next readiness; a later
+-- transition means that it was ready in between.
 readiness_run AS (
     SELECT
         cluster, node, run_no,
@@ -155,7 +156,11 @@ not_ready_node AS (
     SELECT cluster, node, since_at AS lo, hi
     FROM (
         SELECT
-            cluster, node, not_ready, least(coalesce(changed_at, first_seen_at), first_seen_at) AS since_at,
+            cluster, node, not_ready,
+            greatest(
+                least(coalesce(changed_at, first_seen_at), first_seen_at),
+                coalesce(lag(last_seen_at) OVER later, -4611686018427387904)
+            ) AS since_at,
             CASE
                 WHEN lead(not_ready) OVER later IS NULL THEN 4611686018427387904
                 WHEN lead(not_ready) OVER later THEN last_seen_at

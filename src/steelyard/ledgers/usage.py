@@ -4,8 +4,8 @@ Built in steps that stand as tables: ``dim.usage_stretch`` (what each sample of 
 processes proven to be a pod's), ``dim.usage_holder`` (when a unit has exactly one holder).
 
 Attribution, best first, each second once: ``exclusive`` (all that a card used belongs to its one holder), ``mig`` (a GPU instance's),
-``process`` (memory only). ``device`` rows are the card itself (its instances where the board was not sampled in that grain), ``residual`` rows the card
-less its holders: what nobody can be named for.
+``process`` (memory only). ``device`` rows are the card itself (its instances where the board was not sampled in that grain),
+``residual`` rows the card less its holders: what nobody can be named for.
 
 - Time counts only where a sample stands for it: its interval (an hour at most), else until the next sample where the source's status declares the gap
   (``source_status.gap_max_us`` of kind ``nvidia_smi`` and the like, scope ``cluster`` or ``node/<name>``), else no time at all.

@@ -4,7 +4,7 @@
 WITH
 labelled AS (
     SELECT
-        cluster, node, cards_count, memory_mib, seen_at,
+        cluster, node, cards_count, max(memory_mib) OVER (PARTITION BY cluster, node) AS memory_mib, seen_at,
         min(seen_at) OVER (PARTITION BY cluster, node) AS seen_from,
         max(seen_at) OVER (PARTITION BY cluster, node) AS seen_to,
         lag(cards_count) OVER (PARTITION BY cluster, node ORDER BY seen_at) AS cards_before
@@ -66,7 +66,7 @@ ranked AS (
     SELECT
         candidate.cluster, candidate.node, candidate.basis_rank, candidate.cards_count, candidate.lo, candidate.hi,
         candidate.seen_from, candidate.seen_to,
-        max(candidate.memory_mib) OVER (PARTITION BY candidate.cluster, candidate.node) AS memory_mib,
+        max(candidate.memory_mib) OVER (PARTITION BY candidate.cluster, candidate.node, candidate.basis_rank) AS memory_mib,
         min(candidate.basis_rank) OVER (PARTITION BY candidate.cluster, candidate.node) AS best_rank
     FROM candidate
     LEFT JOIN (SELECT DISTINCT cluster, node FROM dim.device) AS card
