@@ -104,6 +104,14 @@ def test_a_figure_repeated_for_each_container_of_a_pod_counts_once() -> None:
     assert [(each.pod, each.container, each.memory_counted_mib) for each in found.pods] == [("a", None, 20_000)]
 
 
+def test_differing_figures_of_pods_are_theirs_and_no_total() -> None:
+    """Row 4: copies of one board value cannot differ; without a row of the card, its total is not known."""
+    found = read(*(row(FB, used, **of(pod, vgpu="0")) for pod, used in (("a", 8_000), ("b", 500))))
+    assert [(each.pod, each.memory_counted_mib) for each in found.pods] == [("a", 8_000), ("b", 500)]
+    assert found.sample().memory_used_mib is None
+    assert reasons(found.sample()) == {"memory_used_mib": "only rows of pods: none of the card as a whole"}
+
+
 def test_process_memory_that_is_not_available_is_no_figure() -> None:
     """Row 4: 2^64-1 bytes divided into MiB (telemetry 1.5)."""
     found = read(row(FB, 30_000), row(FB, 17_592_186_044_415, **of("a", vgpu="0")))

@@ -92,9 +92,11 @@ def test_stamps_are_milliseconds_and_in_openmetrics_seconds(text: str, at: int) 
 
 def test_exemplars_are_passed_over() -> None:
     text = 'm_bucket{le="1"} 5 # {trace_id="} 9"} 0.5\nm_count 5 # {t="x"} 1\n# EOF\n'
-    points, findings = read(text)
-    assert [(point.name, point.value) for point in points] == [("m_bucket", 5.0), ("m_count", 5.0)]
-    assert not findings
+    cache = SeriesCache()
+    for _ in range(2):
+        points, findings = read(text, cache)
+        assert [(point.name, point.value) for point in points] == [("m_bucket", 5.0), ("m_count", 5.0)]
+        assert not findings
 
 
 @pytest.mark.parametrize(

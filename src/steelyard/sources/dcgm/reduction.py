@@ -87,9 +87,8 @@ def reduce_card(rows: Sequence[Row], *, per_pod: bool, uncertain_unit: bool = Fa
             fields.setdefault(row.number, []).append(row)
     instances = sorted({row.place.gi for row in rows if row.place.gi is not None})
     truth.instances = {gi: Truth() for gi in instances}
-    for number in sorted(
-        fields, reverse=True
-    ):  # 157 before 155, so that the averaged power stands where both are there
+    # 157 before 155, so that the averaged power stands where both are there
+    for number in sorted(fields, reverse=True):
         if instances:
             _reduce_under_mig(truth, number, fields[number], per_pod)
         else:
