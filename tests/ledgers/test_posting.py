@@ -62,7 +62,7 @@ def test_a_late_fact_reverses_the_row_it_restates_and_posts_the_new_one() -> Non
         entries = store.rows(
             "SELECT run_id, sign, entry_id, epoch_us(ended_at) FROM ledger.holding_entry ORDER BY run_id, sign"
         )
-        assert entries == [(1, 1, 1, None), (2, -1, 1, None), (2, 1, 2, at(35))]
+        assert entries == [(1, 1, 1, None), (2, -1, 1, None), (2, 1, 3, at(35))]
         assert store.rows("SELECT epoch_us(ended_at) FROM ledger.holding") == [(at(35),)]
 
 

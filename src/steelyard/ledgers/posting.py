@@ -85,6 +85,7 @@ def _ensure_tables(store: Store, ledgers: Sequence[Ledger]) -> None:
     )
     columns = ", ".join(f"{column.name} {column.sql_type}" for column in columns_of(Finding))
     store.execute(f"CREATE TABLE IF NOT EXISTS ledger.finding ({columns})")
+    store.execute("CREATE SEQUENCE IF NOT EXISTS ledger.entry_no")
     for ledger in ledgers:
         _ensure_ledger(store, ledger)
 
@@ -110,7 +111,7 @@ def _post(store: Store, ledger: Ledger, run_id: int) -> Change:
     last = int(store.rows(f"SELECT coalesce(max(entry_id), 0) FROM {entry}")[0][0])
     if last == 0:
         store.execute(
-            f"INSERT INTO {entry} SELECT {names}, {run_id}, 1, row_number() OVER () FROM ({model}) AS posting"
+            f"INSERT INTO {entry} SELECT {names}, {run_id}, 1, nextval('ledger.entry_no') FROM ({model}) AS posting"
         )
         return Change(int(store.rows(f"SELECT count(*) FROM {entry}")[0][0]), 0)
     store.execute(f"CREATE OR REPLACE TEMP TABLE {_FULL} AS {model}")
@@ -125,7 +126,7 @@ def _post(store: Store, ledger: Ledger, run_id: int) -> Change:
         raise InvariantError(f"ledger {ledger.name}: {doubled} rows stand in it more than once")
     store.execute(
         f"INSERT INTO {entry} SELECT {names}, {run_id}, side, "
-        f"CASE WHEN side = 1 THEN {last} + row_number() OVER (PARTITION BY side) ELSE entry_id END FROM {_CHANGE}"
+        f"CASE WHEN side = 1 THEN {last} + nextval('ledger.entry_no') ELSE entry_id END FROM {_CHANGE}"
     )
     posted, reversed_ = store.rows(
         f"SELECT count(*) FILTER (WHERE side = 1), count(*) FILTER (WHERE side = -1) FROM {_CHANGE}"
