@@ -174,7 +174,7 @@ class FileImporter:
         parsed.tables.clear()
         result = store.append_tables(tables, import_id=parsed.sha256)
         return FileReport(
-            path=parsed.file.shown or str(parsed.file.path),
+            path=str(parsed.file.path) if parsed.file.shown is None else parsed.file.shown,
             kind=parsed.kind,
             status=_status(parsed, result),
             facts_count=counted,

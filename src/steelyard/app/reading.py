@@ -74,7 +74,7 @@ def find_files(paths: Sequence[Path], kind: str | None) -> list[InputFile]:
             root = Path(os.path.realpath(path))
             found.extend(_walk(root, root, kind, (_key(root),)))
         else:
-            found.append(InputFile(path, path.name, kind))
+            found.append(InputFile(path, as_text(path.name), kind))
     return found
 
 
@@ -112,8 +112,12 @@ def _refused(root: Path, path: Path, code: str, why: str) -> InputFile:
 
 
 def _name(root: Path, path: Path) -> str:
-    """The name for people: lone surrogates of a name that is no text are replaced."""
-    return str(path.relative_to(root)).encode("utf-8", "replace").decode()
+    return as_text(str(path.relative_to(root)))
+
+
+def as_text(name: str) -> str:
+    """The name for people and facts: lone surrogates, of a name that is no text, are replaced."""
+    return name.encode("utf-8", "replace").decode()
 
 
 def read_content(file: InputFile, bytes_max: int, now: Instant) -> Content:

@@ -15,7 +15,7 @@ from functools import partial
 from typing import Final
 
 from steelyard.app.detect import kind_named
-from steelyard.app.reading import CHUNK_BYTES, STDIN, FileRefused, InputFile, find_files
+from steelyard.app.reading import CHUNK_BYTES, STDIN, FileRefused, InputFile, as_text, find_files
 from steelyard.primitives.errors import UsageError
 from steelyard.primitives.i18n import _
 from steelyard.primitives.instant import INSTANT_MAX, INSTANT_MIN
@@ -69,7 +69,7 @@ def _received(file: ReceivedFile, kind: str | None, bytes_max: int) -> InputFile
         refusal = FileRefused("file_too_large", f"expected at most {bytes_max} bytes, found more")
     return InputFile(
         path=file.spooled or STDIN,  # a file without bytes has a refusal, so nothing is ever read there
-        name=file.name,
+        name=as_text(file.name),
         kind=own or kind,
         refusal=refusal,
         shown=file.path,

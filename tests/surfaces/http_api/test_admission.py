@@ -17,22 +17,22 @@ from steelyard.surfaces.http_api.problems import json_response
 from steelyard.surfaces.shared.service_ports import ROLES, Role
 from tests.surfaces.http_api.estate import World, estate, problem, world
 
-V, O, F, A = "viewer", "operator", "finance", "admin"
+VIEWER, OPERATOR, FINANCE, ADMIN = ROLES
 
 # route -> roles that are let in; one that is missing here fails the test below
-MATRIX: dict[tuple[str, str], set[str]] = {
-    ("GET", "/api/v1/answers/{q}"): {V, O, F, A},
-    ("GET", "/api/v1/findings"): {O, F, A},
-    ("GET", "/api/v1/devices"): {O, F, A},
-    ("POST", "/api/v1/import"): {O, A},
-    ("POST", "/api/v1/tokens"): {A},
-    ("GET", "/api/v1/tokens"): {A},
-    ("DELETE", "/api/v1/tokens/{token_id}"): {A},
-    ("GET", "/api/v1/readyz"): {V, O, F, A},
-    ("GET", "/readyz"): {V, O, F, A},
-    ("GET", "/api/v1/metrics"): {O, F, A},
-    ("GET", "/metrics"): {O, F, A},
-    ("GET", "/api/v1/openapi.json"): {V, O, F, A},
+MATRIX: dict[tuple[str, str], set[Role]] = {
+    ("GET", "/api/v1/answers/{q}"): {VIEWER, OPERATOR, FINANCE, ADMIN},
+    ("GET", "/api/v1/findings"): {OPERATOR, FINANCE, ADMIN},
+    ("GET", "/api/v1/devices"): {OPERATOR, FINANCE, ADMIN},
+    ("POST", "/api/v1/import"): {OPERATOR, ADMIN},
+    ("POST", "/api/v1/tokens"): {ADMIN},
+    ("GET", "/api/v1/tokens"): {ADMIN},
+    ("DELETE", "/api/v1/tokens/{token_id}"): {ADMIN},
+    ("GET", "/api/v1/readyz"): {VIEWER, OPERATOR, FINANCE, ADMIN},
+    ("GET", "/readyz"): {VIEWER, OPERATOR, FINANCE, ADMIN},
+    ("GET", "/api/v1/metrics"): {OPERATOR, FINANCE, ADMIN},
+    ("GET", "/metrics"): {OPERATOR, FINANCE, ADMIN},
+    ("GET", "/api/v1/openapi.json"): {VIEWER, OPERATOR, FINANCE, ADMIN},
 }
 ASKED = {"/api/v1/answers/{q}": "/api/v1/answers/q1", "/api/v1/tokens/{token_id}": "/api/v1/tokens/none"}
 
@@ -61,7 +61,7 @@ def test_every_route_goes_through_the_one_dependency_or_is_listed_as_open(served
 
 @pytest.mark.parametrize("role", ROLES)
 def test_a_role_gets_what_it_is_for_and_nothing_else(served: World, role: Role) -> None:
-    token = served.secret(role, "team-a" if role == V else None)
+    token = served.secret(role, "team-a" if role == VIEWER else None)
     for (method, path), roles in MATRIX.items():
         response = served.ask(method, ASKED.get(path, path), token=token)
         if role in roles:

@@ -20,6 +20,7 @@ from steelyard.surfaces.http_api.problems import Problem, problem_response
 from steelyard.surfaces.shared import problems
 
 BODY_BYTES_MAX: Final = 1 << 20
+HEAD_BYTES_MAX: Final = 32 << 10
 UNDER_WAY_MAX: Final = 64
 _HEADERS: Final = ((b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff"))
 
@@ -75,6 +76,10 @@ class Bounds:
         refused = None
         if under_way > UNDER_WAY_MAX:
             refused = problems.document("busy", _("too many requests at once: try again soon"))
+        elif _head_bytes(scope) > HEAD_BYTES_MAX:
+            refused = problems.document(
+                "headers_too_large", _("the request's head is larger than {limit} bytes").format(limit=HEAD_BYTES_MAX)
+            )
         elif _declared(scope) > limit:
             refused = problems.document("too_large", _too_large(limit))
         if refused is not None:
@@ -111,6 +116,11 @@ class Bounds:
 
 def _too_large(limit: int) -> str:
     return _("the request's body is larger than {limit} bytes").format(limit=limit)
+
+
+def _head_bytes(scope: Scope) -> int:
+    target = len(scope.get("raw_path") or b"") + len(scope["query_string"])
+    return target + sum(len(name) + len(value) for name, value in scope["headers"])
 
 
 def _declared(scope: Scope) -> int:

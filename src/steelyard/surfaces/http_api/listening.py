@@ -162,7 +162,8 @@ def serve_until_stopped(app: Any, listening: Listening, started: Callable[[], No
     """
     import uvicorn
 
-    from steelyard.surfaces.http_api.protocol import HEAD_BYTES_MAX, BoundedProtocol
+    from steelyard.surfaces.http_api.bounds import HEAD_BYTES_MAX
+    from steelyard.surfaces.http_api.protocol import BoundedProtocol
 
     logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
     config = uvicorn.Config(

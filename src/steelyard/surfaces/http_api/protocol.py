@@ -25,7 +25,6 @@ from steelyard.surfaces.shared import problems
 HEAD_SECONDS: Final = 20.0
 WRITE_SECONDS: Final = 60.0
 CONNECTIONS_MAX: Final = 256
-HEAD_BYTES_MAX: Final = 32 << 10
 _PEER: Final = struct.Struct("3i")
 
 
@@ -38,6 +37,7 @@ class BoundedProtocol(H11Protocol):
 
     _head_timer: asyncio.TimerHandle | None = None
     _write_timer: asyncio.TimerHandle | None = None
+    _close_timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Take the connection, or drop it where there are too many or its peer may not use the local socket."""
@@ -51,11 +51,12 @@ class BoundedProtocol(H11Protocol):
             transport.abort()
             return
         self._await_head()
+        self._await_close()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget the timers with the connection."""
-        self._stop(self._head_timer)
-        self._stop(self._write_timer)
+        for timer in (self._head_timer, self._write_timer, self._close_timer):
+            self._stop(timer)
         super().connection_lost(exc)
 
     def handle_events(self) -> None:
@@ -112,6 +113,13 @@ class BoundedProtocol(H11Protocol):
     def _await_head(self) -> None:
         self._stop(self._head_timer)
         self._head_timer = self.loop.call_later(self.head_seconds, self._abort)
+
+    def _await_close(self) -> None:
+        """A connection that was closed, whose last bytes nobody takes, is dropped; others are looked at again later."""
+        if self._close_timer is not None and self.transport.is_closing():
+            self._abort()
+            return
+        self._close_timer = self.loop.call_later(self.write_seconds, self._await_close)
 
     def _abort(self) -> None:
         self.transport.abort()
