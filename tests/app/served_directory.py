@@ -16,6 +16,18 @@ from typing import Any
 MAIN = "import sys; from steelyard.app.main import main; sys.argv[0] = 'steelyard'; main()"
 DEADLINE_SECONDS = 120
 
+MARK = b"mark\n"
+MARKED = f"""
+from steelyard.store import Store
+real = Store._run
+def marked(self, sql, parameters):
+    print("mark", flush=True)
+    return real(self, sql, parameters)
+Store._run = marked
+{MAIN}
+"""
+"""The program, saying so on stdout before every statement of the store, so that a blow can fall at any of them."""
+
 
 def environment(more: Mapping[str, str] | None = None) -> dict[str, str]:
     """The environment of a command: nothing of the tester's settings, English."""
@@ -83,6 +95,8 @@ def _announced(process: subprocess.Popen[bytes]) -> dict[str, Any]:
     assert process.stdout is not None
     text = ""
     for line in process.stdout:
+        if line == MARK:
+            continue
         text += line.decode()
         if line.rstrip() == b"}":
             found: dict[str, Any] = json.loads(text)

@@ -18,7 +18,7 @@ from steelyard.facts.finding import Finding
 from steelyard.facts.grant import Grant
 from steelyard.facts.node import Node
 from steelyard.facts.registry import FACTS
-from steelyard.primitives.errors import InvariantError, StoreLocked, UsageError
+from steelyard.primitives.errors import InvariantError, StoreDamaged, StoreLocked, UsageError
 from steelyard.primitives.instant import AT_OBSERVATION, INSTANT_MAX, INSTANT_MIN
 from steelyard.store import Store
 from steelyard.store.store import FILE_NAME
@@ -217,7 +217,7 @@ def test_a_file_whose_making_was_cut_off_is_made_again(tmp_path: Path, size: int
 @pytest.mark.parametrize("content", [b"this is no database", os.urandom(1 << 16)], ids=["text", "noise"])
 def test_a_file_that_is_no_store_is_one_clear_line_and_left_alone(tmp_path: Path, content: bytes) -> None:
     (tmp_path / FILE_NAME).write_bytes(content)
-    with pytest.raises(UsageError, match="cannot open") as caught:
+    with pytest.raises(StoreDamaged, match="cannot open") as caught:
         Store.open(tmp_path)
     assert "\n" not in str(caught.value)
     assert (tmp_path / FILE_NAME).read_bytes() == content

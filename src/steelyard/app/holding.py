@@ -96,6 +96,8 @@ def is_claimed(directory: Path) -> bool:
         return False
     try:
         return not _take(descriptor, fcntl.LOCK_SH)
+    except OSError:  # a file system without locks: no server can have claimed it
+        return False
     finally:
         os.close(descriptor)
 

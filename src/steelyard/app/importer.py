@@ -56,7 +56,8 @@ class AsOf:
 
 class FileImporter:
     """Implements ``ports.Importer`` for one data directory. ``post`` is called once after all files and returns how many postings it made.
-    ``opened``: a store of that directory which the caller keeps open over many imports."""
+    ``opened``: a store of that directory which the caller keeps open over many imports. ``as_one``: facts and postings are one transaction, so
+    that whoever reads meanwhile never sees facts that the ledgers do not know yet."""
 
     def __init__(
         self,
@@ -65,8 +66,10 @@ class FileImporter:
         post: Callable[[Store], int],
         clock: Clock | None = None,
         opened: Store | None = None,
+        as_one: bool = False,
     ) -> None:
         self._opened = opened
+        self._as_one = as_one
         self._directory = directory
         self._settings = settings
         self._read_settings = settings.to_read_settings()
@@ -88,11 +91,12 @@ class FileImporter:
                 parsed = self._parse_all(files, request, progress)
             as_of = _as_of(parsed, request, self._clock.now())
             reports = []
-            for number, each in enumerate(parsed):
-                progress(_("storing"), number, len(parsed))
-                reports.append(self._store(store, each, as_of, self._context(request, each.file)))
-            progress(_("storing"), len(parsed), len(parsed))
-            postings = self._post(store)
+            with store.transaction() if self._as_one else nullcontext():
+                for number, each in enumerate(parsed):
+                    progress(_("storing"), number, len(parsed))
+                    reports.append(self._store(store, each, as_of, self._context(request, each.file)))
+                progress(_("storing"), len(parsed), len(parsed))
+                postings = self._post(store)
         findings: Counter[str] = Counter()
         for each in parsed:
             findings.update(each.findings)

@@ -93,7 +93,9 @@ class Served:
     def import_received(self, request: ImportRequest, files: Sequence[ReceivedFile]) -> ImportReport:
         """Import and post; see ``Receiver``."""
         found = received_files(request, files, self.file_bytes_max)
-        importer = FileImporter(self._directory, self._settings, self._post, self._clock, opened=self._store)
+        importer = FileImporter(
+            self._directory, self._settings, self._post, self._clock, opened=self._store, as_one=True
+        )
         return importer.import_files(found, request, _silent)
 
     def _post(self, store: Store) -> int:

@@ -43,9 +43,14 @@ def _tokens(connection: duckdb.DuckDBPyConnection) -> None:
     )
 
 
+def _pending(connection: duckdb.DuckDBPyConnection) -> None:
+    connection.execute("CREATE TABLE store.pending (since TIMESTAMP NOT NULL)")
+
+
 MIGRATIONS: Final[tuple[Migration, ...]] = (
     Migration(1, "schemas for facts, dimensions and ledgers", _first),
     Migration(2, "bearer tokens, as SHA-256", _tokens),
+    Migration(3, "the mark of facts that the ledgers do not know yet", _pending),
 )
 
 

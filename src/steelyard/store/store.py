@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final
@@ -21,11 +21,12 @@ import pyarrow as pa
 from steelyard.definitions.macros import macro_sql
 from steelyard.facts.base import Fact
 from steelyard.facts.registry import FACTS
-from steelyard.primitives.errors import InvariantError, StoreLocked, UsageError
+from steelyard.primitives.errors import InvariantError, StoreDamaged, StoreFailed, StoreLocked, UsageError
 from steelyard.primitives.i18n import _
 from steelyard.store import appending, migrations
 from steelyard.store.appending import BATCH, AppendResult
 from steelyard.store.columns import ARROW_TYPES, by_class, check, table_of
+from steelyard.store.failures import failures_told, first_line, is_damage
 
 FILE_NAME: Final = "steelyard.duckdb"
 _MACRO: Final = re.compile(r"\bCREATE\s+OR\s+REPLACE\s+MACRO\b")
@@ -51,8 +52,9 @@ class Store:
     def open(cls, directory: Path, *, read_only: bool = False) -> Store:
         """The store in ``directory``, made and migrated where needed.
 
-        Raises StoreLocked (one line, with the other process where the engine names it) while another process holds it, and
-        UsageError where it cannot be opened, is newer than this code, or (``read_only``) is not there or not yet migrated.
+        Raises StoreLocked (one line, with the other process where the engine names it) while another process holds it, StoreDamaged where
+        the file is none that the engine wrote, StoreFailed where it cannot be opened, and UsageError where it is newer than this code, or
+        (``read_only``) is not there or not yet migrated.
         """
         path = directory / FILE_NAME
         if read_only and not path.is_file():
@@ -98,7 +100,9 @@ class Store:
             connection.execute("SET TimeZone = 'UTC'")
             _load_macros(connection)
             connection.execute("BEGIN TRANSACTION READ ONLY")
-            connection.execute("SELECT 1 FROM store.migration LIMIT 1").fetchall()  # the engine looks at the clock only now
+            connection.execute(
+                "SELECT 1 FROM store.migration LIMIT 1"
+            ).fetchall()  # the engine looks at the clock only now
             reader = Store(connection)
             reader._depth = 1
             yield reader
@@ -131,7 +135,7 @@ class Store:
         try:
             self.execute(appending.batch_sql(fact), [import_id])
         finally:
-            self._connection.unregister(BATCH)
+            self._let_go_of_batch()
         low, high, repeated = self.rows(appending.BATCH_SHAPE_SQL)[0]
         if repeated:
             self.execute(appending.REPEATED_SQL)
@@ -149,26 +153,47 @@ class Store:
             if self._depth:
                 yield
                 return
-            self._connection.execute("BEGIN")
+            self._run("BEGIN", ())
             self._depth = 1
             try:
                 yield
+                self._run("COMMIT", ())
             except BaseException:
-                self._depth = 0
-                self._connection.execute("ROLLBACK")
+                with suppress(
+                    duckdb.Error, RuntimeError
+                ):  # the engine may have ended it already: the first error is the one to tell
+                    self._connection.execute("ROLLBACK")
                 raise
-            self._depth = 0
-            self._connection.execute("COMMIT")
+            finally:
+                self._depth = 0
+
+    def mark_unposted(self) -> None:
+        """Say that facts go in which the ledgers do not know. It lasts until ``mark_posted``, whatever happens to this process."""
+        with self.transaction():
+            self.execute(
+                "INSERT INTO store.pending SELECT now() AT TIME ZONE 'UTC' WHERE NOT EXISTS (FROM store.pending)"
+            )
+
+    def mark_posted(self) -> None:
+        """Say that the ledgers know all facts: within the transaction that posts them."""
+        if self.has_unposted():
+            self.execute("DELETE FROM store.pending")
+
+    def has_unposted(self) -> bool:
+        """Whether facts went in whose posting never came: an import was cut off, or is under way in this very process."""
+        return bool(self.rows("SELECT count(*) FROM store.pending")[0][0])
 
     def rows(self, sql: str, parameters: Sequence[object] | Mapping[str, object] = ()) -> list[tuple[Any, ...]]:
         """The result as tuples; TIMESTAMP as naive UTC datetime, DECIMAL as Decimal."""
-        return self._run(sql, parameters).fetchall()
+        with failures_told():
+            return self._run(sql, parameters).fetchall()
 
     def records(self, sql: str, parameters: Sequence[object] | Mapping[str, object] = ()) -> list[dict[str, Any]]:
         """The result as one dict per row, keyed by column name."""
-        result = self._run(sql, parameters)
-        names = [column[0] for column in result.description or ()]
-        return [dict(zip(names, row, strict=True)) for row in result.fetchall()]
+        with failures_told():
+            result = self._run(sql, parameters)
+            names = [column[0] for column in result.description or ()]
+            return [dict(zip(names, row, strict=True)) for row in result.fetchall()]
 
     def execute(self, sql: str, parameters: Sequence[object] | Mapping[str, object] = ()) -> None:
         """Run one or several statements and drop the result."""
@@ -190,11 +215,11 @@ class Store:
             select = ", ".join(f'"{name}"::{sql_type} AS "{name}"' for name, sql_type in columns)
             self.execute(f"CREATE OR REPLACE TABLE {table} AS SELECT {select} FROM {BATCH}")
         finally:
-            self._connection.unregister(BATCH)
+            self._let_go_of_batch()
 
     def close(self) -> None:
         """Let go of the file, once a transaction that is under way has ended. Twice is harmless."""
-        with self._writing:
+        with self._writing, suppress(duckdb.Error):
             self._connection.close()
 
     def __enter__(self) -> Store:
@@ -206,10 +231,17 @@ class Store:
         self.close()
 
     def _run(self, sql: str, parameters: Sequence[object] | Mapping[str, object]) -> duckdb.DuckDBPyConnection:
-        if not parameters:
-            return self._connection.execute(sql)
-        bound = dict(parameters) if isinstance(parameters, Mapping) else list(parameters)
-        return self._connection.execute(sql, bound)
+        with failures_told():
+            if not parameters:
+                return self._connection.execute(sql)
+            bound = dict(parameters) if isinstance(parameters, Mapping) else list(parameters)
+            return self._connection.execute(sql, bound)
+
+    def _let_go_of_batch(self) -> None:
+        with suppress(
+            duckdb.Error, RuntimeError
+        ):  # after a failure the engine may refuse this too, and the failure is what to tell
+            self._connection.unregister(BATCH)
 
 
 def _array(values: Sequence[object], sql_type: str) -> Any:
@@ -239,7 +271,7 @@ def _is_stillborn(path: Path) -> bool:
 
 def _opening_error(path: Path, error: Exception) -> Exception:
     text = str(error)
-    if "lock" in text.lower() or "different configuration" in text:
+    if "set lock on" in text or "different configuration" in text:
         match = re.search(r"PID (\d+)", text)
         who = _("process {pid}").format(pid=match.group(1)) if match else _("another process")
         return StoreLocked(
@@ -247,9 +279,8 @@ def _opening_error(path: Path, error: Exception) -> Exception:
                 path=path, who=who
             )
         )
-    return UsageError(
-        _("cannot open {path}: {reason}").format(path=path, reason=text.splitlines()[0] if text else error)
-    )
+    line = _("cannot open {path}: {reason}").format(path=path, reason=first_line(error))
+    return StoreDamaged(line) if is_damage(error) or isinstance(error, duckdb.InternalException) else StoreFailed(line)
 
 
 def _check_layout(connection: duckdb.DuckDBPyConnection) -> None:

@@ -27,8 +27,8 @@ from steelyard.surfaces.shared.import_text import import_json
 from steelyard.surfaces.shared.server_ports import ReceivedFile, ServerPorts
 from steelyard.surfaces.shared.upload_stream import MEDIA_TYPE, FileHead, FrameParser
 
-UPLOAD_BYTES_MAX: Final = 1 << 36
-"""64 GiB in one request; each file has the importer's own bound too."""
+UPLOAD_BYTES_MAX: Final = 8 << 30
+"""8 GiB in one request; each file has the importer's own bound too."""
 
 UPLOADS_MAX: Final = 4
 """So many requests may spool at once; each may fill its bound of the disk."""
@@ -70,7 +70,7 @@ def import_endpoints(ports: ServerPorts) -> Iterator[Endpoint]:
         "/import",
         import_files,
         OPERATORS,
-        "Take files in: one transaction a file, then the ledgers are posted",
+        "Take files in and post the ledgers: all of it, or nothing",
         body_bytes_max=UPLOAD_BYTES_MAX,
         request_body=_BODY,
     )

@@ -175,8 +175,8 @@ class RemoteImporter:
         self._find = find
 
     def import_paths(self, request: ImportRequest, progress: Progress) -> ImportReport:
-        """Send, and wait for the report. Raises what the server's own import raises, and SourceUnavailable where it goes away: then what it
-        had stored by that time is whole files, and the same command again adds only the rest."""
+        """Send, and wait for the report. Raises what the server's own import raises, and SourceUnavailable where it goes away: then
+        either all of it is stored or nothing, and the same command again adds what is missing."""
         files = self._find(request)
 
         def sent() -> Iterator[tuple[FileHead, Iterable[bytes]]]:

@@ -65,17 +65,22 @@ def duration_of(text: str | None, option: str) -> DurationUs | None:
 
 def names_of(texts: Iterable[str]) -> tuple[str, ...]:
     """The words of ``--by a,b --by c``, in order."""
-    return tuple(word.strip() for text in texts for word in text.split(",") if word.strip())
+    return tuple(word.strip() for text in texts for word in _text(text).split(",") if word.strip())
 
 
 def conditions_of(texts: Iterable[str], named: Mapping[str, str | None]) -> dict[str, str]:
     """The conditions of ``--where key=value`` and of the options that name a dimension. Raises UsageError for one without ``=`` or twice."""
     found: dict[str, str] = {}
-    pairs = [text.partition("=") for text in texts]
-    for key, equals, value in [*pairs, *((name, "=", text) for name, text in named.items() if text is not None)]:
+    pairs = [_text(text).partition("=") for text in texts]
+    for key, equals, value in [*pairs, *((name, "=", _text(text)) for name, text in named.items() if text is not None)]:
         if not equals or not key.strip():
             raise UsageError(_("--where: expected dimension=value; found {text!r}").format(text=key[:80]))
         if found.get(key.strip(), value) != value:
             raise UsageError(_("two different conditions on {key}").format(key=key.strip()[:80]))
         found[key.strip()] = value
     return found
+
+
+def _text(typed: str) -> str:
+    """What was typed as text: bytes of the command line that are none are replaced, so that nothing behind this stumbles over them."""
+    return typed.encode("utf-8", "replace").decode()

@@ -15,6 +15,7 @@ from steelyard.primitives.errors import (
     SourceUnavailable,
     SourceUnsupported,
     SteelyardError,
+    StoreFailed,
     StoreLocked,
     UsageError,
 )
@@ -49,12 +50,14 @@ KINDS: Final[Mapping[str, Kind]] = {
     "headers_too_large": Kind(431, "Header fields larger than are taken"),
     "internal": Kind(500, "A mistake of this program"),
     "no_space": Kind(507, "No space for it"),
+    "store_failed": Kind(500, "The store cannot be read or written"),
 }
 """Every kind of problem that this program ever answers with."""
 
 _OF_ERRORS: Final[tuple[tuple[type[SteelyardError], str], ...]] = (
     (UsageError, "usage"),
     (StoreLocked, "locked"),
+    (StoreFailed, "store_failed"),
     (SourceUnavailable, "unavailable"),
     (SourceUnsupported, "unsupported"),
     (SourceMalformed, "malformed"),
@@ -94,4 +97,4 @@ def error_of(found: Any, status: int) -> SteelyardError:
     if kind in _PASSES:
         wait = found.get("retry_after_seconds")
         return SourceUnavailable(detail, float(wait) if isinstance(wait, int | float) else None)
-    return {"locked": StoreLocked, "unsupported": SourceUnsupported}.get(kind, UsageError)(detail)
+    return {"locked": StoreLocked, "unsupported": SourceUnsupported, "store_failed": StoreFailed}.get(kind, UsageError)(detail)

@@ -42,7 +42,7 @@ class Receiver(Protocol):
         ...
 
     def import_received(self, request: ImportRequest, files: Sequence[ReceivedFile]) -> ImportReport:
-        """Import, one transaction a file, then post. ``request.paths`` and ``companions`` are empty: the files say it all.
+        """Import and post, in one transaction. ``request.paths`` and ``companions`` are empty: the files say it all.
 
         Raises UsageError as ``Importer`` does."""
         ...
