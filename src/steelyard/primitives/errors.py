@@ -25,6 +25,16 @@ class StoreLocked(SteelyardError):
     exit_code = 3
 
 
+class StoreFailed(SteelyardError):
+    """The engine could not do its part now: the disk is full, a file cannot be read or written, memory ran out."""
+
+    exit_code = 3
+
+
+class StoreDamaged(StoreFailed):
+    """The store's file is not what the engine wrote: it cannot be read any more."""
+
+
 class SourceUnavailable(SteelyardError):
     """The world, may pass: a source that does not answer now. ``retry_after_seconds`` is a hint or None."""
 
