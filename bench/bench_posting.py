@@ -106,7 +106,7 @@ def facts(devices: int, days: int) -> Iterator[Fact]:
         for tenant in range(TENANTS):
             at = START + int(random.integers(0, 6 * HOUR_US))
             while at < end - HOUR_US:
-                stop = min(at + int(random.integers(DAY_US, 7 * DAY_US)), end - MINUTE_US)
+                stop = min(at + int(random.integers(2 * DAY_US, 20 * DAY_US)), end - MINUTE_US)
                 number += 1
                 yield from pod(f"{number:08x}-aaaa-4bbb-8ccc-{number:012x}", tenant, uuid, node, at, stop, end)
                 at = stop + int(random.integers(0, 2 * HOUR_US))

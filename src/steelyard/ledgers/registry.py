@@ -108,7 +108,7 @@ SUPPLY: Final = Ledger(
     ),
     sql_file="supply.sql",
     findings_file="supply_findings.sql",
-    stages=("supply_site", "supply_stretch", "supply_piece"),
+    stages=("supply_site", "supply_stretch", "supply_piece", "supply_load"),
 )
 
 USAGE: Final = Ledger(

@@ -1,8 +1,8 @@
 -- Where every GPU-second of every place went: one side `supply`, the other side its accounts, exact in integers (see supply.py).
 --
--- Pieces of holdings and stretches of sites are cut into grains; what a class of time holds less what is held in it is the remainder, free or
--- unobserved. Free time is never cut by holders. Each amount is floored once per holder, grain and class, so that every rounding
--- remainder lands in free or unobserved. Codes: rest_account 0 free, 1 unobserved; service 0 up, 1 unknown, 2 down.
+-- Two paths. Whole grains: nothing changes in them, so every amount is a plain product; they are nearly all. Edge grains, in which something
+-- turns: pieces are cut, summed per holder and class, floored once, and what a class of time holds less what is held in it is the remainder.
+-- Either way a rounding remainder lands in free or unobserved. Codes: rest_account 0 free, 1 unobserved; service 0 up, 1 unknown, 2 down.
 WITH
 parameter AS (
     SELECT grain_us FROM dim.parameter
@@ -15,49 +15,202 @@ measured AS (
         ON site.cluster = hour.cluster AND site.place_id = hour.device_uuid
 ),
 
-grain_piece AS (
-    SELECT
-        holder_no, alone, excess_ppm, excess_mib, excess_percent, share_ppm, memory_mib, cores_percent, site_no, place_no, rest_account,
-        rest_service, held_service, measurable, grain_us_at, grain_start_us(grain_us_at, 3600000000) AS hour_us,
-        greatest(from_us, grain_us_at) AS from_us, least(to_us, grain_us_at + grain_us) AS to_us
+-- How long a card was measured in each whole grain.
+measured_grain AS (
+    SELECT place_no, grain_us_at, measured_us(minutes_mask, hour_us, grain_us_at, grain_us_at + grain_us) AS up_us
     FROM (
         SELECT
-            piece.*, parameter.grain_us,
-            unnest(range(grain_start_us(piece.from_us, parameter.grain_us), piece.to_us, parameter.grain_us)) AS grain_us_at
-        FROM dim.supply_piece AS piece
+            measured.place_no, measured.hour_us, measured.minutes_mask, parameter.grain_us,
+            unnest(range(measured.hour_us, measured.hour_us + 3600000000, parameter.grain_us)) AS grain_us_at
+        FROM measured
         CROSS JOIN parameter
     ) AS cut
 ),
 
+-- Whole grains: the place itself -----------------------------------------------------------------------------------------------------
+calm_grain AS (
+    SELECT
+        load.*, parameter.grain_us,
+        unnest(
+            range(
+                grain_start_us(load.from_us + parameter.grain_us - 1, parameter.grain_us),
+                grain_start_us(load.to_us, parameter.grain_us), parameter.grain_us
+            )
+        ) AS grain_us_at
+    FROM dim.supply_load AS load
+    CROSS JOIN parameter
+),
+
+timed_calm_grain AS (
+    SELECT
+        calm.site_no, calm.grain_us_at, calm.basis, calm.cards, calm.rest_account, calm.rest_service, calm.card_mib, calm.share_ppm,
+        calm.memory_mib, calm.cores_percent, calm.grain_us,
+        CASE WHEN calm.measurable = 1 THEN coalesce(measured.up_us, 0) ELSE 0 END AS up_us
+    FROM calm_grain AS calm
+    LEFT JOIN measured_grain AS measured ON measured.place_no = calm.place_no AND measured.grain_us_at = calm.grain_us_at
+),
+
+-- side: 0 supply, 1 the remainder.
+calm_posting AS (
+    SELECT
+        side, site_no, grain_us_at, rest_account, service,
+        CASE
+            WHEN basis = 'unknown' THEN length_us // 1000000 * share_ppm
+            WHEN side = 0 THEN length_us * cards
+            ELSE length_us * cards - length_us // 1000000 * share_ppm
+        END AS gpu_us,
+        CASE
+            WHEN basis = 'unknown' THEN length_us * memory_mib
+            WHEN side = 0 THEN length_us * (cards * card_mib)
+            ELSE length_us * (cards * card_mib - memory_mib)
+        END AS mib_us,
+        CASE
+            WHEN basis = 'unknown' THEN length_us * cores_percent
+            WHEN side = 0 THEN length_us * (cards * 100)
+            ELSE length_us * (cards * 100 - cores_percent)
+        END AS percent_us
+    FROM (
+        SELECT
+            calm.*, kind.side,
+            CASE kind.kind_no WHEN 0 THEN NULL WHEN 1 THEN 0 ELSE calm.rest_service END AS service,
+            CASE kind.kind_no WHEN 0 THEN calm.grain_us WHEN 1 THEN calm.up_us ELSE calm.grain_us - calm.up_us END AS length_us
+        FROM timed_calm_grain AS calm
+        CROSS JOIN (
+            SELECT 0 AS kind_no, 0 AS side
+            UNION ALL
+            SELECT 1, 1
+            UNION ALL
+            SELECT 2, 1
+        ) AS kind
+    ) AS laid
+    WHERE length_us > 0 AND (side = 0 OR basis <> 'unknown')
+),
+
+-- Whole grains: holders --------------------------------------------------------------------------------------------------------------
+whole_piece AS NOT MATERIALIZED (
+    SELECT
+        piece.*, parameter.grain_us,
+        unnest(
+            range(
+                grain_start_us(piece.from_us + parameter.grain_us - 1, parameter.grain_us),
+                grain_start_us(piece.to_us, parameter.grain_us), parameter.grain_us
+            )
+        ) AS grain_us_at
+    FROM dim.supply_piece AS piece
+    CROSS JOIN parameter
+    WHERE NOT piece.doubled
+),
+
+timed_whole_piece AS NOT MATERIALIZED (
+    SELECT
+        piece.holder_no, piece.site_no, piece.grain_us_at, piece.held_service, piece.share_ppm, piece.memory_mib, piece.cores_percent,
+        piece.excess_ppm, piece.excess_mib, piece.excess_percent, piece.grain_us,
+        CASE WHEN piece.measurable THEN coalesce(measured.up_us, 0) ELSE 0 END AS up_us
+    FROM whole_piece AS piece
+    LEFT JOIN measured_grain AS measured ON measured.place_no = piece.place_no AND measured.grain_us_at = piece.grain_us_at
+),
+
+whole_held AS (
+    SELECT
+        site_no, grain_us_at, holder_no, service, length_us // 1000000 * share_ppm AS gpu_us, length_us * memory_mib AS mib_us,
+        length_us * cores_percent AS percent_us
+    FROM (
+        SELECT
+            piece.*,
+            CASE kind.up WHEN 1 THEN 0 ELSE piece.held_service END AS service,
+            CASE kind.up WHEN 1 THEN piece.up_us ELSE piece.grain_us - piece.up_us END AS length_us
+        FROM timed_whole_piece AS piece
+        CROSS JOIN (
+            SELECT 1 AS up
+            UNION ALL
+            SELECT 0
+        ) AS kind
+    ) AS laid
+    WHERE length_us > 0
+),
+
+-- The memo of what was asked beyond the place.
+whole_memo AS (
+    SELECT
+        site_no, grain_us_at, holder_no, service, length_us // 1000000 * excess_ppm AS gpu_us, length_us * excess_mib AS mib_us,
+        length_us * excess_percent AS percent_us
+    FROM (
+        SELECT
+            piece.*,
+            CASE kind.up WHEN 1 THEN 0 ELSE piece.held_service END AS service,
+            CASE kind.up WHEN 1 THEN piece.up_us ELSE piece.grain_us - piece.up_us END AS length_us
+        FROM timed_whole_piece AS piece
+        CROSS JOIN (
+            SELECT 1 AS up
+            UNION ALL
+            SELECT 0
+        ) AS kind
+        WHERE piece.excess_ppm > 0 OR piece.excess_mib > 0 OR piece.excess_percent > 0
+    ) AS laid
+    WHERE length_us > 0
+),
+
+-- Edge grains: what is held ----------------------------------------------------------------------------------------------------------
+edge_grain AS (
+    SELECT load.site_no, grain_start_us(load.from_us, parameter.grain_us) AS grain_us_at
+    FROM dim.supply_load AS load
+    CROSS JOIN parameter
+    WHERE load.from_us % parameter.grain_us <> 0
+    UNION
+    SELECT load.site_no, grain_start_us(load.to_us, parameter.grain_us)
+    FROM dim.supply_load AS load
+    CROSS JOIN parameter
+    WHERE load.to_us % parameter.grain_us <> 0
+),
+
+-- Parts of grains of all pieces; of a holder that stands twice at one place (two resources of one pod) whole grains too.
+piece_part AS (
+    SELECT
+        piece.*, parameter.grain_us,
+        unnest(range(grain_start_us(piece.from_us, parameter.grain_us), piece.to_us, parameter.grain_us)) AS grain_us_at
+    FROM dim.supply_piece AS piece
+    CROSS JOIN parameter
+    WHERE piece.doubled
+    UNION ALL
+    SELECT piece.*, parameter.grain_us, grain_start_us(piece.from_us, parameter.grain_us)
+    FROM dim.supply_piece AS piece
+    CROSS JOIN parameter
+    WHERE NOT piece.doubled
+        AND (
+            piece.from_us % parameter.grain_us <> 0
+            OR grain_start_us(piece.from_us, parameter.grain_us) = grain_start_us(piece.to_us, parameter.grain_us)
+        )
+    UNION ALL
+    SELECT piece.*, parameter.grain_us, grain_start_us(piece.to_us, parameter.grain_us)
+    FROM dim.supply_piece AS piece
+    CROSS JOIN parameter
+    WHERE NOT piece.doubled AND piece.to_us % parameter.grain_us <> 0
+        AND grain_start_us(piece.from_us, parameter.grain_us) <> grain_start_us(piece.to_us, parameter.grain_us)
+),
+
+cut_piece AS (
+    SELECT
+        holder_no, site_no, place_no, grain_us_at, rest_account, rest_service, held_service, measurable, share_ppm, memory_mib,
+        cores_percent, excess_ppm, excess_mib, excess_percent, grain_start_us(grain_us_at, 3600000000) AS hour_us,
+        greatest(from_us, grain_us_at) AS lo, least(to_us, grain_us_at + grain_us) AS hi
+    FROM piece_part
+),
+
 timed_piece AS (
     SELECT
-        piece.holder_no, piece.alone, piece.excess_ppm, piece.excess_mib, piece.excess_percent, piece.share_ppm, piece.memory_mib,
-        piece.cores_percent, piece.site_no, piece.grain_us_at, piece.rest_account, piece.rest_service, piece.held_service,
-        piece.to_us - piece.from_us AS length_us,
+        piece.holder_no, piece.site_no, piece.grain_us_at, piece.rest_account, piece.rest_service, piece.held_service, piece.share_ppm,
+        piece.memory_mib, piece.cores_percent, piece.excess_ppm, piece.excess_mib, piece.excess_percent,
+        piece.hi - piece.lo AS length_us,
         CASE
             WHEN piece.measurable AND measured.minutes_mask IS NOT NULL
-                THEN measured_us(measured.minutes_mask, piece.hour_us, piece.from_us, piece.to_us)
+                THEN measured_us(measured.minutes_mask, piece.hour_us, piece.lo, piece.hi)
             ELSE 0
         END AS up_us
-    FROM grain_piece AS piece
+    FROM cut_piece AS piece
     LEFT JOIN measured ON measured.place_no = piece.place_no AND measured.hour_us = piece.hour_us
 ),
 
--- A holder that is one piece has one row a grain; all others are summed and then floored.
-held_alone AS (
-    SELECT
-        holder_no, site_no, grain_us_at, rest_account, rest_service, held_service,
-        gpu_time_us(up_us, share_ppm) AS up_gpu_us,
-        gpu_time_us(length_us - up_us, share_ppm) AS rest_gpu_us,
-        up_us * memory_mib AS up_mib_us,
-        (length_us - up_us) * memory_mib AS rest_mib_us,
-        up_us * cores_percent AS up_percent_us,
-        (length_us - up_us) * cores_percent AS rest_percent_us
-    FROM timed_piece
-    WHERE alone
-),
-
-held_together AS (
+held_class AS (
     SELECT
         holder_no, site_no, grain_us_at, rest_account, rest_service, held_service,
         sum_of_gpu_time_us(up_us, share_ppm) AS up_gpu_us,
@@ -73,8 +226,45 @@ held_together AS (
         CAST(sum(up_us * excess_percent) AS BIGINT) AS up_excess_percent_us,
         CAST(sum((length_us - up_us) * excess_percent) AS BIGINT) AS rest_excess_percent_us
     FROM timed_piece
-    WHERE NOT alone
     GROUP BY holder_no, site_no, grain_us_at, rest_account, rest_service, held_service
+),
+
+-- side: 2 what a holder holds, 3 the memo.
+part_posting AS (
+    SELECT
+        side, site_no, grain_us_at, holder_no, service,
+        CAST(sum(gpu_us) AS BIGINT) AS gpu_us, CAST(sum(mib_us) AS BIGINT) AS mib_us, CAST(sum(percent_us) AS BIGINT) AS percent_us
+    FROM (
+        SELECT
+            2 AS side, site_no, grain_us_at, holder_no, 0 AS service, up_gpu_us AS gpu_us, up_mib_us AS mib_us,
+            up_percent_us AS percent_us
+        FROM held_class
+        UNION ALL
+        SELECT 2, site_no, grain_us_at, holder_no, held_service, rest_gpu_us, rest_mib_us, rest_percent_us
+        FROM held_class
+        UNION ALL
+        SELECT 3, site_no, grain_us_at, holder_no, 0, up_excess_gpu_us, up_excess_mib_us, up_excess_percent_us
+        FROM held_class
+        UNION ALL
+        SELECT 3, site_no, grain_us_at, holder_no, held_service, rest_excess_gpu_us, rest_excess_mib_us, rest_excess_percent_us
+        FROM held_class
+    ) AS part_of_holder
+    GROUP BY side, site_no, grain_us_at, holder_no, service
+),
+
+-- Edge grains: the place itself ------------------------------------------------------------------------------------------------------
+-- Pieces that fill an edge grain are posted with the whole grains; here they only count against the place.
+filling_piece AS (
+    SELECT
+        edge.site_no, edge.grain_us_at, piece.rest_account, piece.rest_service, piece.share_ppm, piece.memory_mib, piece.cores_percent,
+        parameter.grain_us,
+        CASE WHEN piece.measurable THEN coalesce(measured.up_us, 0) ELSE 0 END AS up_us
+    FROM edge_grain AS edge
+    CROSS JOIN parameter
+    JOIN dim.supply_piece AS piece
+        ON piece.site_no = edge.site_no AND NOT piece.doubled AND piece.from_us <= edge.grain_us_at
+        AND piece.to_us >= edge.grain_us_at + parameter.grain_us
+    LEFT JOIN measured_grain AS measured ON measured.place_no = piece.place_no AND measured.grain_us_at = edge.grain_us_at
 ),
 
 held_in_class AS (
@@ -85,134 +275,139 @@ held_in_class AS (
         CAST(sum(up_percent_us) AS BIGINT) AS up_percent_us, CAST(sum(rest_percent_us) AS BIGINT) AS rest_percent_us
     FROM (
         SELECT
-            site_no, grain_us_at, rest_account, rest_service, up_gpu_us, rest_gpu_us, up_mib_us, rest_mib_us, up_percent_us,
-            rest_percent_us
-        FROM held_alone
+            held.site_no, held.grain_us_at, held.rest_account, held.rest_service, held.up_gpu_us, held.rest_gpu_us, held.up_mib_us,
+            held.rest_mib_us, held.up_percent_us, held.rest_percent_us
+        FROM held_class AS held
+        JOIN edge_grain AS edge ON edge.site_no = held.site_no AND edge.grain_us_at = held.grain_us_at
         UNION ALL
         SELECT
-            site_no, grain_us_at, rest_account, rest_service, up_gpu_us, rest_gpu_us, up_mib_us, rest_mib_us, up_percent_us,
-            rest_percent_us
-        FROM held_together
-    ) AS held_class
+            site_no, grain_us_at, rest_account, rest_service, up_us // 1000000 * share_ppm, (grain_us - up_us) // 1000000 * share_ppm,
+            up_us * memory_mib, (grain_us - up_us) * memory_mib, up_us * cores_percent, (grain_us - up_us) * cores_percent
+        FROM filling_piece
+    ) AS held_at_edge
     GROUP BY site_no, grain_us_at, rest_account, rest_service
 ),
 
-grain_stretch AS (
-    SELECT
-        site_no, place_no, cards, rest_account, rest_service, measurable, grain_us_at,
-        grain_start_us(grain_us_at, 3600000000) AS hour_us,
-        greatest(from_us, grain_us_at) AS from_us, least(to_us, grain_us_at + grain_us) AS to_us
-    FROM (
-        SELECT
-            stretch.*, NOT stretch.broken AND stretch.not_ready_since_us IS NULL AS measurable, parameter.grain_us,
-            unnest(range(grain_start_us(stretch.from_us, parameter.grain_us), stretch.to_us, parameter.grain_us)) AS grain_us_at
-        FROM dim.supply_stretch AS stretch
-        CROSS JOIN parameter
-    ) AS cut
+load_part AS (
+    SELECT load.*, parameter.grain_us, grain_start_us(load.from_us, parameter.grain_us) AS grain_us_at
+    FROM dim.supply_load AS load
+    CROSS JOIN parameter
+    WHERE load.from_us % parameter.grain_us <> 0
+        OR grain_start_us(load.from_us, parameter.grain_us) = grain_start_us(load.to_us, parameter.grain_us)
+    UNION ALL
+    SELECT load.*, parameter.grain_us, grain_start_us(load.to_us, parameter.grain_us)
+    FROM dim.supply_load AS load
+    CROSS JOIN parameter
+    WHERE load.to_us % parameter.grain_us <> 0
+        AND grain_start_us(load.from_us, parameter.grain_us) <> grain_start_us(load.to_us, parameter.grain_us)
 ),
 
-timed_stretch AS (
+cut_load AS (
     SELECT
-        stretch.site_no, stretch.grain_us_at, stretch.cards, stretch.rest_account, stretch.rest_service,
-        stretch.to_us - stretch.from_us AS length_us,
-        CASE
-            WHEN stretch.measurable AND measured.minutes_mask IS NOT NULL
-                THEN measured_us(measured.minutes_mask, stretch.hour_us, stretch.from_us, stretch.to_us)
-            ELSE 0
-        END AS up_us
-    FROM grain_stretch AS stretch
-    LEFT JOIN measured ON measured.place_no = stretch.place_no AND measured.hour_us = stretch.hour_us
+        site_no, place_no, basis, card_mib, cards, rest_account, rest_service, measurable, grain_us_at,
+        grain_start_us(grain_us_at, 3600000000) AS hour_us,
+        greatest(from_us, grain_us_at) AS lo, least(to_us, grain_us_at + grain_us) AS hi
+    FROM load_part
 ),
 
 capacity_class AS (
     SELECT
-        site_no, grain_us_at, rest_account, rest_service,
+        site_no, grain_us_at, rest_account, rest_service, min(basis) AS basis, min(card_mib) AS card_mib,
         CAST(sum(cards * up_us) AS BIGINT) AS up_card_us,
         CAST(sum(cards * (length_us - up_us)) AS BIGINT) AS rest_card_us
-    FROM timed_stretch
+    FROM (
+        SELECT
+            load.*, load.hi - load.lo AS length_us,
+            CASE
+                WHEN load.measurable = 1 AND measured.minutes_mask IS NOT NULL
+                    THEN measured_us(measured.minutes_mask, load.hour_us, load.lo, load.hi)
+                ELSE 0
+            END AS up_us
+        FROM cut_load AS load
+        LEFT JOIN measured ON measured.place_no = load.place_no AND measured.hour_us = load.hour_us
+    ) AS timed_load
     GROUP BY site_no, grain_us_at, rest_account, rest_service
 ),
 
-remainder AS (
+balance AS (
     SELECT
-        capacity.site_no, capacity.grain_us_at, capacity.rest_account, capacity.rest_service,
-        capacity.up_card_us - coalesce(held.up_gpu_us, 0) AS up_gpu_us,
-        capacity.rest_card_us - coalesce(held.rest_gpu_us, 0) AS rest_gpu_us,
-        capacity.up_card_us * site.memory_mib - CASE WHEN held.site_no IS NULL THEN 0 ELSE held.up_mib_us END AS up_mib_us,
-        capacity.rest_card_us * site.memory_mib - CASE WHEN held.site_no IS NULL THEN 0 ELSE held.rest_mib_us END AS rest_mib_us,
-        capacity.up_card_us * 100 - coalesce(held.up_percent_us, 0) AS up_percent_us,
-        capacity.rest_card_us * 100 - coalesce(held.rest_percent_us, 0) AS rest_percent_us
+        capacity.site_no, capacity.grain_us_at, capacity.rest_account, capacity.rest_service, capacity.basis, capacity.card_mib,
+        capacity.up_card_us, capacity.rest_card_us,
+        coalesce(held.up_gpu_us, 0) AS up_gpu_us,
+        coalesce(held.rest_gpu_us, 0) AS rest_gpu_us,
+        CASE WHEN held.site_no IS NULL THEN 0 ELSE held.up_mib_us END AS up_mib_us,
+        CASE WHEN held.site_no IS NULL THEN 0 ELSE held.rest_mib_us END AS rest_mib_us,
+        coalesce(held.up_percent_us, 0) AS up_percent_us,
+        coalesce(held.rest_percent_us, 0) AS rest_percent_us
     FROM capacity_class AS capacity
-    JOIN dim.supply_site AS site ON site.site_no = capacity.site_no
     LEFT JOIN held_in_class AS held
         ON held.site_no = capacity.site_no AND held.grain_us_at = capacity.grain_us_at
         AND held.rest_account = capacity.rest_account AND held.rest_service = capacity.rest_service
-    WHERE site.basis <> 'unknown'
 ),
 
--- What stands for the place itself. side: 0 supply, 1 the remainder.
-place_posting AS (
+edge_posting AS (
     SELECT
-        0 AS side, capacity.site_no, capacity.grain_us_at, CAST(NULL AS INTEGER) AS rest_account, CAST(NULL AS INTEGER) AS service,
-        CAST(sum(capacity.up_card_us + capacity.rest_card_us) AS BIGINT) AS gpu_us,
-        CAST(sum((capacity.up_card_us + capacity.rest_card_us) * site.memory_mib) AS BIGINT) AS mib_us,
-        CAST(sum((capacity.up_card_us + capacity.rest_card_us) * 100) AS BIGINT) AS percent_us
-    FROM capacity_class AS capacity
-    JOIN dim.supply_site AS site ON site.site_no = capacity.site_no
-    WHERE site.basis <> 'unknown'
-    GROUP BY capacity.site_no, capacity.grain_us_at
+        0 AS side, site_no, grain_us_at, CAST(NULL AS INTEGER) AS rest_account, CAST(NULL AS INTEGER) AS service,
+        CAST(
+            sum(CASE WHEN basis = 'unknown' THEN up_gpu_us + rest_gpu_us ELSE up_card_us + rest_card_us END) AS BIGINT
+        ) AS gpu_us,
+        CASE
+            WHEN min(card_mib) IS NOT NULL
+                THEN TRY_CAST(
+                    sum(CASE WHEN basis = 'unknown' THEN up_mib_us + rest_mib_us ELSE (up_card_us + rest_card_us) * card_mib END)
+                    AS BIGINT
+                )
+        END AS mib_us,
+        CAST(
+            sum(CASE WHEN basis = 'unknown' THEN up_percent_us + rest_percent_us ELSE (up_card_us + rest_card_us) * 100 END) AS BIGINT
+        ) AS percent_us
+    FROM balance
+    GROUP BY site_no, grain_us_at
     UNION ALL
     SELECT
-        0, held.site_no, held.grain_us_at, NULL, NULL,
-        CAST(sum(held.up_gpu_us + held.rest_gpu_us) AS BIGINT),
-        TRY_CAST(sum(held.up_mib_us + held.rest_mib_us) AS BIGINT),
-        CAST(sum(held.up_percent_us + held.rest_percent_us) AS BIGINT)
-    FROM held_in_class AS held
-    JOIN dim.supply_site AS site ON site.site_no = held.site_no
-    WHERE site.basis = 'unknown'
-    GROUP BY held.site_no, held.grain_us_at
+        1, site_no, grain_us_at, rest_account, 0, up_card_us - up_gpu_us, up_card_us * card_mib - up_mib_us,
+        up_card_us * 100 - up_percent_us
+    FROM balance
+    WHERE basis <> 'unknown' AND rest_service = 1
     UNION ALL
-    SELECT 1, site_no, grain_us_at, rest_account, 0, up_gpu_us, up_mib_us, up_percent_us
-    FROM remainder
-    WHERE rest_service = 1
-    UNION ALL
-    SELECT 1, site_no, grain_us_at, rest_account, rest_service, rest_gpu_us, rest_mib_us, rest_percent_us
-    FROM remainder
+    SELECT
+        1, site_no, grain_us_at, rest_account, rest_service, rest_card_us - rest_gpu_us, rest_card_us * card_mib - rest_mib_us,
+        rest_card_us * 100 - rest_percent_us
+    FROM balance
+    WHERE basis <> 'unknown'
 ),
 
--- What stands for a holder. side: 2 what it holds, 3 the memo of what it asked beyond the place.
-holder_posting AS (
-    SELECT 2 AS side, site_no, grain_us_at, holder_no, 0 AS service, up_gpu_us AS gpu_us, up_mib_us AS mib_us, up_percent_us AS percent_us
-    FROM held_alone
-    UNION ALL
-    SELECT 2, site_no, grain_us_at, holder_no, held_service, rest_gpu_us, rest_mib_us, rest_percent_us
-    FROM held_alone
-    UNION ALL
-    SELECT
-        side, site_no, grain_us_at, holder_no, service,
-        CAST(sum(gpu_us) AS BIGINT), CAST(sum(mib_us) AS BIGINT), CAST(sum(percent_us) AS BIGINT)
-    FROM (
-        SELECT
-            2 AS side, site_no, grain_us_at, holder_no, 0 AS service, up_gpu_us AS gpu_us, up_mib_us AS mib_us,
-            up_percent_us AS percent_us
-        FROM held_together
-        UNION ALL
-        SELECT 2, site_no, grain_us_at, holder_no, held_service, rest_gpu_us, rest_mib_us, rest_percent_us
-        FROM held_together
-        UNION ALL
-        SELECT 3, site_no, grain_us_at, holder_no, 0, up_excess_gpu_us, up_excess_mib_us, up_excess_percent_us
-        FROM held_together
-        UNION ALL
-        SELECT 3, site_no, grain_us_at, holder_no, held_service, rest_excess_gpu_us, rest_excess_mib_us, rest_excess_percent_us
-        FROM held_together
-    ) AS part_of_holder
-    GROUP BY side, site_no, grain_us_at, holder_no, service
-),
-
+-- All of it, by name -----------------------------------------------------------------------------------------------------------------
 holder AS (
     SELECT holder_no, min(account) AS account, min(pod_uid) AS pod_uid, min(unit_id) AS unit_id
     FROM dim.supply_piece
     GROUP BY holder_no
+),
+
+held_posting AS (
+    SELECT site_no, grain_us_at, holder_no, service, gpu_us, mib_us, percent_us FROM whole_held
+    UNION ALL
+    SELECT site_no, grain_us_at, holder_no, service, gpu_us, mib_us, percent_us FROM part_posting WHERE side = 2
+),
+
+memo_posting AS (
+    SELECT
+        memo.site_no, memo.grain_us_at, memo.service, holder.pod_uid, holder.unit_id,
+        CAST(sum(memo.gpu_us) AS BIGINT) AS gpu_us, CAST(sum(memo.mib_us) AS BIGINT) AS mib_us,
+        CAST(sum(memo.percent_us) AS BIGINT) AS percent_us
+    FROM (
+        SELECT site_no, grain_us_at, holder_no, service, gpu_us, mib_us, percent_us FROM whole_memo
+        UNION ALL
+        SELECT site_no, grain_us_at, holder_no, service, gpu_us, mib_us, percent_us FROM part_posting WHERE side = 3
+    ) AS memo
+    JOIN holder ON holder.holder_no = memo.holder_no
+    GROUP BY memo.site_no, memo.grain_us_at, memo.service, holder.pod_uid, holder.unit_id
+),
+
+place_posting AS (
+    SELECT side, site_no, grain_us_at, rest_account, service, gpu_us, mib_us, percent_us FROM calm_posting
+    UNION ALL
+    SELECT side, site_no, grain_us_at, rest_account, service, gpu_us, mib_us, percent_us FROM edge_posting
 ),
 
 card AS (
@@ -243,46 +438,50 @@ slot_gap AS (
 
 slot_grain AS (
     SELECT
-        cut.cluster, cut.node, cut.slot, cut.grain_us_at,
-        CAST(sum(least(cut.hi, cut.grain_us_at + parameter.grain_us) - greatest(cut.lo, cut.grain_us_at)) AS BIGINT) AS gpu_us
+        cluster, node, slot, grain_us_at, CAST(sum(least(hi, grain_us_at + grain_us) - greatest(lo, grain_us_at)) AS BIGINT) AS gpu_us
     FROM (
         SELECT
-            slot_gap.cluster, slot_gap.node, slot_gap.slot, slot_gap.lo, slot_gap.hi,
-            unnest(
-                range(grain_start_us(slot_gap.lo, parameter.grain_us), slot_gap.hi, parameter.grain_us)
-            ) AS grain_us_at
+            slot_gap.*, parameter.grain_us,
+            unnest(range(grain_start_us(slot_gap.lo, parameter.grain_us), slot_gap.hi, parameter.grain_us)) AS grain_us_at
         FROM slot_gap
         CROSS JOIN parameter
     ) AS cut
-    CROSS JOIN parameter
-    GROUP BY cut.cluster, cut.node, cut.slot, cut.grain_us_at
+    GROUP BY cluster, node, slot, grain_us_at
 )
 
 SELECT
     site.cluster, site.place_kind, site.place_id, site.node,
     CASE WHEN site.place_kind = 'device' THEN site.place_id END AS device_uuid,
-    make_timestamp(holder_posting.grain_us_at) AS grain_at,
-    CASE holder_posting.side WHEN 2 THEN holder.account ELSE 'overcommitted' END AS account,
-    CASE holder_posting.service WHEN 0 THEN 'up' WHEN 1 THEN 'unknown' WHEN 2 THEN 'down' END AS service,
+    make_timestamp(posting.grain_us_at) AS grain_at,
+    holder.account,
+    CASE posting.service WHEN 0 THEN 'up' WHEN 1 THEN 'unknown' WHEN 2 THEN 'down' END AS service,
     holder.pod_uid, holder.unit_id,
-    holder_posting.gpu_us AS amount_gpu_us,
-    holder_posting.mib_us AS memory_mib_us,
-    holder_posting.percent_us AS cores_percent_us
-FROM holder_posting
-JOIN holder ON holder.holder_no = holder_posting.holder_no
-JOIN dim.supply_site AS site ON site.site_no = holder_posting.site_no
-WHERE holder_posting.gpu_us <> 0 OR holder_posting.mib_us <> 0 OR holder_posting.percent_us <> 0
+    posting.gpu_us AS amount_gpu_us, posting.mib_us AS memory_mib_us, posting.percent_us AS cores_percent_us
+FROM held_posting AS posting
+JOIN holder ON holder.holder_no = posting.holder_no
+JOIN dim.supply_site AS site ON site.site_no = posting.site_no
+WHERE posting.gpu_us <> 0 OR posting.mib_us <> 0 OR posting.percent_us <> 0
 UNION ALL
 SELECT
     site.cluster, site.place_kind, site.place_id, site.node,
     CASE WHEN site.place_kind = 'device' THEN site.place_id END,
-    make_timestamp(place_posting.grain_us_at),
-    CASE WHEN place_posting.side = 0 THEN 'supply' WHEN place_posting.rest_account = 0 THEN 'free' ELSE 'unobserved' END,
-    CASE place_posting.service WHEN 0 THEN 'up' WHEN 1 THEN 'unknown' WHEN 2 THEN 'down' END,
-    NULL, NULL, place_posting.gpu_us, place_posting.mib_us, place_posting.percent_us
-FROM place_posting
-JOIN dim.supply_site AS site ON site.site_no = place_posting.site_no
-WHERE place_posting.gpu_us <> 0 OR place_posting.mib_us <> 0 OR place_posting.percent_us <> 0
+    make_timestamp(memo.grain_us_at), 'overcommitted',
+    CASE memo.service WHEN 0 THEN 'up' WHEN 1 THEN 'unknown' WHEN 2 THEN 'down' END,
+    memo.pod_uid, memo.unit_id, memo.gpu_us, memo.mib_us, memo.percent_us
+FROM memo_posting AS memo
+JOIN dim.supply_site AS site ON site.site_no = memo.site_no
+WHERE memo.gpu_us <> 0 OR memo.mib_us <> 0 OR memo.percent_us <> 0
+UNION ALL
+SELECT
+    site.cluster, site.place_kind, site.place_id, site.node,
+    CASE WHEN site.place_kind = 'device' THEN site.place_id END,
+    make_timestamp(posting.grain_us_at),
+    CASE WHEN posting.side = 0 THEN 'supply' WHEN posting.rest_account = 0 THEN 'free' ELSE 'unobserved' END,
+    CASE posting.service WHEN 0 THEN 'up' WHEN 1 THEN 'unknown' WHEN 2 THEN 'down' END,
+    NULL, NULL, posting.gpu_us, posting.mib_us, posting.percent_us
+FROM place_posting AS posting
+JOIN dim.supply_site AS site ON site.site_no = posting.site_no
+WHERE posting.gpu_us <> 0 OR posting.mib_us <> 0 OR posting.percent_us <> 0
 UNION ALL
 SELECT
     slot_grain.cluster, 'slot', slot_grain.node || '/' || slot_grain.slot, slot_grain.node, NULL,

@@ -1,5 +1,6 @@
 -- Holdings cut into pieces in which neither the holder's share nor the state of its place changes, scaled where the place is over-committed.
--- measurable: service is read off the measured minutes, else it is held_service (1 unknown, 2 down). alone: the holder's only piece.
+-- measurable: service is read off the measured minutes, else it is held_service (1 unknown, 2 down). doubled: the holder stands there twice at
+-- some time (two resources of one pod).
 -- A share that is not known takes its least; a holder beyond a million cards, or a figure beyond 10^8 MiB or percent, is not known.
 WITH
 place AS (
@@ -174,18 +175,25 @@ SELECT
     holder_no, site_no, place_no, account, pod_uid, unit_id, lo AS from_us, hi AS to_us, share_ppm, memory_mib, cores_percent,
     asked_ppm - share_ppm AS excess_ppm, asked_mib - memory_mib AS excess_mib, asked_percent - cores_percent AS excess_percent,
     rest_account, rest_service, held_service, measurable,
-    NOT excessive AND count(*) OVER (PARTITION BY holder_no) = 1 AS alone
+    coalesce(bool_or(lo < reach_before) OVER (PARTITION BY holder_no), FALSE) AS doubled
 FROM (
     SELECT
-        holder_no, site_no, place_no, account, pod_uid, unit_id, excessive, share_ppm, memory_mib, cores_percent, asked_ppm, asked_mib,
-        asked_percent, rest_account, rest_service, 1 AS held_service, NOT broken AND not_ready_since_us IS NULL AS measurable,
-        lo, least(hi, down_from) AS hi
-    FROM laid
-    WHERE lo < down_from
-    UNION ALL
-    SELECT
-        holder_no, site_no, place_no, account, pod_uid, unit_id, excessive, share_ppm, memory_mib, cores_percent, asked_ppm, asked_mib,
-        asked_percent, rest_account, rest_service, 2, FALSE, greatest(lo, down_from), hi
-    FROM laid
-    WHERE hi > down_from
-) AS served
+        *,
+        max(hi) OVER (
+            PARTITION BY holder_no ORDER BY lo, hi ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+        ) AS reach_before
+    FROM (
+            SELECT
+                holder_no, site_no, place_no, account, pod_uid, unit_id, excessive, share_ppm, memory_mib, cores_percent, asked_ppm, asked_mib,
+                asked_percent, rest_account, rest_service, 1 AS held_service, NOT broken AND not_ready_since_us IS NULL AS measurable,
+                lo, least(hi, down_from) AS hi
+            FROM laid
+            WHERE lo < down_from
+            UNION ALL
+            SELECT
+                holder_no, site_no, place_no, account, pod_uid, unit_id, excessive, share_ppm, memory_mib, cores_percent, asked_ppm, asked_mib,
+                asked_percent, rest_account, rest_service, 2, FALSE, greatest(lo, down_from), hi
+            FROM laid
+            WHERE hi > down_from
+    ) AS served
+) AS marked
