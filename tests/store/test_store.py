@@ -6,7 +6,7 @@ import datetime
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -245,3 +245,44 @@ def test_a_second_process_gets_one_line_that_names_the_first(tmp_path: Path, rea
         holder.communicate()
     assert "\n" not in str(caught.value)
     Store.open(tmp_path, read_only=read_only).close()
+
+
+def test_the_mark_of_unposted_facts_lasts_until_they_are_posted(tmp_path: Path) -> None:
+    with Store.open(tmp_path) as store:
+        assert not store.has_unposted()
+        store.mark_unposted()
+        store.mark_unposted()
+        assert store.rows("SELECT count(*) FROM store.pending") == [(1,)]
+    with Store.open(tmp_path, read_only=True) as store:
+        assert store.has_unposted()
+    with Store.open(tmp_path) as store:
+        store.mark_posted()
+        assert not store.has_unposted()
+
+
+@pytest.mark.parametrize(
+    ("spoil", "words"),
+    [
+        (lambda data: data[:12_296] + bytes(64) + data[12_360:], "Corrupt database file"),
+        (lambda data: data[: len(data) // 2], "cannot open"),
+    ],
+    ids=["a block overwritten", "cut in half"],
+)
+@pytest.mark.parametrize("read_only", [True, False])
+def test_a_damaged_file_is_said_to_be_damaged_and_not_in_use(
+    tmp_path: Path, spoil: Callable[[bytes], bytes], words: str, read_only: bool
+) -> None:
+    Store.open(tmp_path).close()
+    file = tmp_path / FILE_NAME
+    file.write_bytes(spoil(file.read_bytes()))
+    with pytest.raises(StoreDamaged, match=words) as caught:
+        Store.open(tmp_path, read_only=read_only)
+    assert caught.value.exit_code == 3
+    assert "\n" not in str(caught.value)
+
+
+def test_a_failing_transaction_tells_its_own_error_even_where_the_engine_has_ended_it(store: Store) -> None:
+    with pytest.raises(KeyError, match="mine"), store.transaction():
+        store.execute("ROLLBACK")
+        raise KeyError("mine")
+    assert store.append([node()]).new == 1

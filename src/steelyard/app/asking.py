@@ -35,9 +35,11 @@ def answer_over(store: Store, directory: Path, number: int, question: Question) 
 
 
 def check_posted(store: Store, directory: Path) -> None:
-    """Raises UsageError where the ledgers are not there yet, or not all of them."""
+    """Raises UsageError where the ledgers are not there yet, not all of them, or older than the facts."""
     from steelyard.ledgers.registry import LEDGERS
 
+    if store.has_unposted():
+        raise UsageError(_("an import was cut off before its posting: run `steelyard import` again"))
     tables = {name for (name,) in store.rows(_LEDGER_TABLES)}
     if "posting_run" not in tables:
         raise UsageError(

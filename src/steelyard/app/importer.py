@@ -92,6 +92,7 @@ class FileImporter:
             as_of = _as_of(parsed, request, self._clock.now())
             reports = []
             with store.transaction() if self._as_one else nullcontext():
+                store.mark_unposted()
                 for number, each in enumerate(parsed):
                     progress(_("storing"), number, len(parsed))
                     reports.append(self._store(store, each, as_of, self._context(request, each.file)))

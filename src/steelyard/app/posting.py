@@ -30,6 +30,14 @@ def posting_parameters(settings: Settings) -> PostingParameters:
 
 
 def post(store: Store, settings: Settings, clock: Clock | None = None) -> int:
-    """Post all ledgers; how many rows that appended, reversals included."""
-    result = post_ledgers(store, posting_parameters(settings), clock=clock or WallClock())
+    """Post all ledgers; how many rows that appended, reversals included. The mark of unposted facts goes in the same transaction."""
+    with store.transaction():
+        result = post_ledgers(store, posting_parameters(settings), clock=clock or WallClock())
+        store.mark_posted()
     return sum(change.posted + change.reversed for change in result.changes.values())
+
+
+def post_what_was_cut_off(store: Store, settings: Settings, clock: Clock | None = None) -> None:
+    """Post where an import ended between its facts and their posting, so that no answer mixes new facts with old ledgers."""
+    if store.has_unposted():
+        post(store, settings, clock)

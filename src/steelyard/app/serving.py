@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from steelyard.app.holding import DirectoryClaim
+from steelyard.app.posting import post_what_was_cut_off
 from steelyard.app.served import NoCollectors, Served
 from steelyard.app.settings import Settings
 from steelyard.primitives.clock import Clock, WallClock
@@ -51,6 +52,7 @@ class DirectoryServer:
     def run(self, listen: str, started: Started) -> None:
         """Serve until SIGTERM or SIGINT. Raises StoreLocked and UsageError as ``Server`` says; then nothing is left behind."""
         with DirectoryClaim(self._directory) as claim, Store.open(self._directory) as store:
+            post_what_was_cut_off(store, self._settings, self._clock)
             spool = _empty_spool(self._directory)
             collectors = self._collectors(store, self._settings, self._clock)
             served = Served(store, self._directory, self._settings, self._clock)

@@ -7,7 +7,7 @@ and ``steelyard --help`` reaches no engine; and every command asks first whether
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -76,10 +76,26 @@ class DirectoryQuery:
             from steelyard.store import Store
 
             with Store.open(self._directory, read_only=True) as store:
+                if not store.has_unposted():
+                    return answer_over(store, self._directory, number, question)
+            _post_what_was_cut_off(self._directory)
+            with Store.open(self._directory, read_only=True) as store:
                 return answer_over(store, self._directory, number, question)
 
         check_question(number, question)
         return _served_or_own(self._directory, lambda client: RemoteQuery(client).answer(number, question), own)
+
+
+def _post_what_was_cut_off(directory: Path) -> None:
+    """Post for an import that was killed, where we may write; where not, the question is refused as long as the mark stands."""
+    from steelyard.app.posting import post_what_was_cut_off
+    from steelyard.app.settings import load_settings
+    from steelyard.primitives.errors import StoreFailed
+    from steelyard.store import Store
+
+    settings = load_settings(directory)
+    with suppress(StoreLocked, StoreFailed), Store.open(directory) as store:
+        post_what_was_cut_off(store, settings)
 
 
 class DirectoryImporter:

@@ -15,7 +15,7 @@ import duckdb
 from steelyard.primitives.errors import StoreDamaged, StoreFailed
 from steelyard.primitives.i18n import _
 
-_DAMAGED: Final = ("corrupt", "checksum", "not a valid duckdb database", "deserialize", "truncat")
+_DAMAGED: Final = ("corrupt", "checksum", "not a valid duckdb database", "deserialize", "could not read enough")
 _FULL: Final = ("no space left", "disk full", "could not allocate", "max_temp_directory_size")
 _INTERRUPTED: Final = "interrupted"
 _BROKEN: Final = (duckdb.SerializationException, duckdb.InternalException, duckdb.FatalException)
@@ -47,10 +47,6 @@ def failure_of(error: BaseException) -> BaseException | None:
     if any(word in text for word in _FULL):
         return StoreFailed(_("no space for the store: {reason}").format(reason=line))
     if is_damage(error):
-        return StoreDamaged(
-            _("the store is damaged, restore its file from a backup or import again: {reason}").format(reason=line)
-        )
-    if "could not read" in text:
         return StoreDamaged(
             _("the store is damaged, restore its file from a backup or import again: {reason}").format(reason=line)
         )

@@ -97,12 +97,11 @@ class Store:
         """
         connection = self._connection.cursor()
         try:
-            connection.execute("SET TimeZone = 'UTC'")
-            _load_macros(connection)
-            connection.execute("BEGIN TRANSACTION READ ONLY")
-            connection.execute(
-                "SELECT 1 FROM store.migration LIMIT 1"
-            ).fetchall()  # the engine looks at the clock only now
+            with failures_told():
+                connection.execute("SET TimeZone = 'UTC'")
+                _load_macros(connection)
+                connection.execute("BEGIN TRANSACTION READ ONLY")
+                connection.execute("SELECT 1 FROM store.migration").fetchall()  # the engine looks at the clock only now
             reader = Store(connection)
             reader._depth = 1
             yield reader
