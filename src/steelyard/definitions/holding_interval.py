@@ -12,9 +12,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from steelyard.primitives.instant import DAY_US, Instant
+from steelyard.primitives.instant import DAY_US, Instant, parse_instant
 
 VERSION: Final = "1"
+FIRST_PLAUSIBLE: Final[Instant] = parse_instant("2010-01-01T00:00:00Z")
 FORMULA: Final = (
     "[bind, last container's end): PodScheduled, else the scheduler's bind stamp, else startTime, else first container; "
     "a vanished pod ends at its last sighting"
@@ -48,8 +49,14 @@ class HoldingEnd:
 
 
 def plausible_stamp(stamp_at: Instant | None, seen_at: Instant) -> Instant | None:
-    """The stamp, or None where it lies before 1970 (an empty field) or more than a day after its object was seen (a broken clock)."""
-    return stamp_at if stamp_at is not None and 0 <= stamp_at <= seen_at + DAY_US else None
+    """The stamp, or None where it lies before 2010 (an empty field) or more than a day after its object was seen (a broken clock).
+
+    A trace whose clock starts in 1970 was itself seen before 2010: its stamps count from 1970 on.
+    """
+    if stamp_at is None:
+        return None
+    earliest = 0 if seen_at < FIRST_PLAUSIBLE else FIRST_PLAUSIBLE
+    return stamp_at if earliest <= stamp_at <= seen_at + DAY_US else None
 
 
 def holding_start(

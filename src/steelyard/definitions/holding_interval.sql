@@ -1,6 +1,9 @@
 CREATE OR REPLACE MACRO plausible_stamp(stamp_at, seen_at) AS
   CASE
-    WHEN stamp_at >= TIMESTAMP '1970-01-01 00:00:00' AND stamp_at <= seen_at + INTERVAL 1 DAY THEN stamp_at
+    WHEN (
+      stamp_at >= TIMESTAMP '2010-01-01 00:00:00'
+      OR (stamp_at >= TIMESTAMP '1970-01-01 00:00:00' AND seen_at < TIMESTAMP '2010-01-01 00:00:00')
+    ) AND stamp_at <= seen_at + INTERVAL 1 DAY THEN stamp_at
   END;
 
 CREATE OR REPLACE MACRO stamp_after_creation(created_at, stamp_at) AS

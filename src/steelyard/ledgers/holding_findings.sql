@@ -52,6 +52,19 @@ figures AS (
   FROM fact.device
   WHERE memory_mib NOT BETWEEN 1 AND 100000000
 ),
+late AS (
+  SELECT cluster, 'device ' || device_uuid AS subject, occurred_at
+  FROM fact.device
+  WHERE occurred_at > (SELECT horizon_at FROM dim.parameter)
+  UNION ALL
+  SELECT cluster, 'samples of device ' || device_uuid, occurred_at
+  FROM fact.device_sample
+  WHERE occurred_at > (SELECT horizon_at FROM dim.parameter)
+  UNION ALL
+  SELECT cluster, 'process samples of device ' || coalesce(device_uuid, 'unknown'), occurred_at
+  FROM fact.process_sample
+  WHERE occurred_at > (SELECT horizon_at FROM dim.parameter)
+),
 found AS (
   SELECT
     cluster, 'interval_unknown' AS code, 'warning' AS severity, subject,
@@ -127,9 +140,30 @@ found AS (
   UNION ALL
   SELECT
     cluster, 'stamp_implausible', 'warning', 'pod ' || namespace || '/' || pod,
-    'a stamp lies before 1970 or more than a day after the pod was last seen: it is left out', json_object('pod_uid', pod_uid)
+    'a stamp lies before 2010 or more than a day after the pod was last seen: it is left out', json_object('pod_uid', pod_uid)
   FROM dim.pod_life
   WHERE stamps_refused
+  UNION ALL
+  SELECT
+    cluster, 'stamp_implausible', 'warning', subject,
+    'it is stamped more than a day after everything was observed: it is left out',
+    json_object('stamped_at', CAST(max(occurred_at) AS VARCHAR), 'rows', count(*))
+  FROM late
+  GROUP BY cluster, subject
+  UNION ALL
+  SELECT
+    cluster, 'node_vanished', 'warning', 'node ' || node,
+    'a later complete listing of nodes does not name it: its cards count up to their last sighting and take no pod',
+    json_object('last_seen_at', CAST(last_seen_at AS VARCHAR), 'gone_by_at', CAST(gone_by_at AS VARCHAR))
+  FROM dim.node
+  WHERE gone_by_at IS NOT NULL
+  UNION ALL
+  SELECT
+    cluster, 'card_vanished', 'warning', 'device ' || device_uuid,
+    'a later listing of the cards of its node does not name it: it counts up to its last sighting and takes no pod',
+    json_object('node', node, 'last_seen_at', CAST(last_seen_at AS VARCHAR), 'gone_by_at', CAST(gone_by_at AS VARCHAR))
+  FROM dim.device
+  WHERE gone_code = 'card_vanished'
   UNION ALL
   SELECT
     cluster, 'device_memory_implausible', 'warning', subject, 'a memory that no card can have: it is taken as not known',

@@ -1,6 +1,8 @@
 -- One row per card and node. What the card is comes from the strongest source, what the sharing layer offers from its register.
 -- placeable: FALSE where anything speaks against it, NULL where the node's readiness is not known. A lost card is not healthy.
--- valid_to_at: the last sighting, where the card was then seen on another node or another card took its slot; else NULL.
+-- valid_to_at: the last sighting, where the card was later seen on another node, another card took its slot, or it is gone; else NULL.
+-- gone_by_at: the first later listing without it, of all nodes (its node is gone) or of the cards of its node by a source that had named it.
+-- A card that is known to be lost is still on its node; a listing that does not name it is what is expected.
 WITH sightings AS (
   SELECT
     f.*, s.node AS at_node,
@@ -57,11 +59,43 @@ fallen AS (
   WHERE e.occurred_at > coalesce(m.present_at, m.first_seen_at) OR m.present_at IS NULL
   GROUP BY m.cluster, m.device_uuid, m.node
 ),
-later_homes AS (
-  SELECT
-    cluster, device_uuid, node,
-    lead(first_seen_at) OVER (PARTITION BY cluster, device_uuid ORDER BY first_seen_at, node) AS next_seen_at
+latest_home AS (
+  SELECT cluster, device_uuid, max(last_seen_at) AS last_seen_at
   FROM merged
+  GROUP BY cluster, device_uuid
+),
+-- Instants at which a source named all cards of a node: a register is whole, other listings say so.
+whole_round AS (
+  SELECT cluster, source, node, occurred_at AS listed_at
+  FROM dim.device_sighting
+  WHERE basis = 'vendor_register'
+  UNION
+  SELECT status.cluster, status.source, substr(status.scope, 6), status.occurred_at
+  FROM fact.source_status AS status
+  JOIN dim.device_sighting AS card
+    ON card.cluster = status.cluster AND card.source = status.source AND card.node = substr(status.scope, 6)
+    AND card.occurred_at = status.occurred_at
+  WHERE status.complete AND status.status = 'ok' AND status.scope LIKE 'node/%' AND card.basis = 'inventory'
+    AND status.kind IN ('nvidia_smi', 'pod_resources')
+),
+newest_round AS (
+  SELECT cluster, source, node, max(listed_at) AS listed_at FROM whole_round GROUP BY cluster, source, node
+),
+missed AS (
+  SELECT card.cluster, card.device_uuid, card.node, min(whole_round.listed_at) AS gone_by_at
+  FROM (
+    SELECT DISTINCT sighting.cluster, sighting.device_uuid, sighting.node, sighting.source, merged.last_seen_at
+    FROM dim.device_sighting AS sighting
+    JOIN merged
+      ON merged.cluster = sighting.cluster AND merged.device_uuid = sighting.device_uuid AND merged.node = sighting.node
+    JOIN newest_round
+      ON newest_round.cluster = sighting.cluster AND newest_round.source = sighting.source
+      AND newest_round.node = sighting.node AND newest_round.listed_at > merged.last_seen_at
+  ) AS card
+  JOIN whole_round
+    ON whole_round.cluster = card.cluster AND whole_round.source = card.source AND whole_round.node = card.node
+    AND whole_round.listed_at > card.last_seen_at
+  GROUP BY card.cluster, card.device_uuid, card.node
 ),
 replaced AS (
   SELECT s.cluster, s.device_uuid, s.node, max(CASE WHEN s.valid_to_at IS NULL THEN 1 ELSE 0 END) AS still_seated
@@ -80,15 +114,31 @@ judged AS (
       WHEN m.seen_state = 'lost' OR f.fallen_at IS NOT NULL THEN coalesce(f.fallen_at, m.lost_seen_at)
     END AS lost_at,
     CASE
-      WHEN h.next_seen_at > m.last_seen_at OR r.still_seated = 0 THEN m.last_seen_at
-    END AS valid_to_at
+      WHEN h.last_seen_at > m.last_seen_at OR r.still_seated = 0 THEN TRUE
+      ELSE FALSE
+    END AS succeeded,
+    CASE WHEN n.gone_by_at > m.last_seen_at THEN n.gone_by_at END AS node_gone_by_at,
+    CASE WHEN m.seen_state <> 'lost' AND f.fallen_at IS NULL THEN c.gone_by_at END AS card_gone_by_at
   FROM merged AS m
   LEFT JOIN fallen AS f
     ON f.cluster = m.cluster AND f.device_uuid = m.device_uuid AND f.node IS NOT DISTINCT FROM m.node
-  LEFT JOIN later_homes AS h
-    ON h.cluster = m.cluster AND h.device_uuid = m.device_uuid AND h.node IS NOT DISTINCT FROM m.node
+  LEFT JOIN latest_home AS h ON h.cluster = m.cluster AND h.device_uuid = m.device_uuid
+  LEFT JOIN dim.node AS n ON n.cluster = m.cluster AND n.node = m.node
+  LEFT JOIN missed AS c ON c.cluster = m.cluster AND c.device_uuid = m.device_uuid AND c.node = m.node
   LEFT JOIN replaced AS r
     ON r.cluster = m.cluster AND r.device_uuid = m.device_uuid AND r.node IS NOT DISTINCT FROM m.node
+),
+closed AS (
+  SELECT
+    *,
+    CASE WHEN succeeded OR node_gone_by_at IS NOT NULL OR card_gone_by_at IS NOT NULL THEN last_seen_at END AS valid_to_at,
+    CASE WHEN NOT succeeded THEN least(node_gone_by_at, card_gone_by_at) END AS gone_by_at,
+    CASE
+      WHEN succeeded THEN NULL
+      WHEN node_gone_by_at IS NOT NULL THEN 'node_vanished'
+      WHEN card_gone_by_at IS NOT NULL THEN 'card_vanished'
+    END AS gone_code
+  FROM judged
 )
 SELECT
   j.cluster, j.device_uuid, j.node, j.vendor, j.model, j.memory_mib, j.mode,
@@ -100,6 +150,7 @@ SELECT
   ) AS placeable,
   j.state, j.state_reason, j.lost_at, j.serial, j.pci_address, j.device_index, j.numa, j.slots_count,
   j.schedulable_memory_mib, j.schedulable_cores_percent, j.driver_version, j.mig_enabled, j.basis, j.vendor_registered,
-  j.first_seen_at AS valid_from_at, j.valid_to_at, j.first_seen_at, j.last_seen_at
-FROM judged AS j
+  j.first_seen_at AS valid_from_at, j.valid_to_at, j.first_seen_at, j.last_seen_at,
+  j.gone_by_at, j.gone_code
+FROM closed AS j
 LEFT JOIN dim.node AS n ON n.cluster = j.cluster AND n.node = j.node

@@ -16,6 +16,7 @@ sampled AS (
         min(occurred_at) AS first_at,
         max(occurred_at) AS last_at
     FROM fact.device_sample
+    WHERE occurred_at <= (SELECT horizon_at FROM dim.parameter)
     GROUP BY cluster, device_uuid, date_trunc('hour', occurred_at)
 ),
 
@@ -26,7 +27,7 @@ checked AS (
         min(occurred_at) AS first_at,
         max(occurred_at) AS last_at
     FROM fact.device_sample
-    WHERE device_uuid IN (SELECT device_uuid FROM blank_card)
+    WHERE device_uuid IN (SELECT device_uuid FROM blank_card) AND occurred_at <= (SELECT horizon_at FROM dim.parameter)
         AND (
             memory_used_mib IS NOT NULL OR util_gpu_ratio IS NOT NULL OR sm_active_ratio IS NOT NULL OR gr_active_ratio IS NOT NULL
             OR dram_active_ratio IS NOT NULL OR power_watts IS NOT NULL OR temperature_celsius IS NOT NULL
@@ -42,7 +43,7 @@ long AS (
         lit_minutes_of_next_hour(minute(occurred_at), interval_us) AS spilled_mask,
         make_timestamp(epoch_us(occurred_at) + CASE WHEN interval_us <= 3600000000 THEN interval_us ELSE 0 END) AS until_at
     FROM fact.device_sample
-    WHERE interval_us >= 120000000
+    WHERE interval_us >= 120000000 AND occurred_at <= (SELECT horizon_at FROM dim.parameter)
         AND (
             memory_used_mib IS NOT NULL OR util_gpu_ratio IS NOT NULL OR sm_active_ratio IS NOT NULL OR gr_active_ratio IS NOT NULL
             OR dram_active_ratio IS NOT NULL OR power_watts IS NOT NULL OR temperature_celsius IS NOT NULL

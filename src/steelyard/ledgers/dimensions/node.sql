@@ -1,4 +1,5 @@
--- One row per node. The node object tells its state; a sharing layer's row (register, handshake) only adds the handshake.
+-- One row per node. gone_by_at: the first complete listing of nodes without it, by a source that had named it.
+-- The node object tells its state; a sharing layer's row (register, handshake) only adds the handshake.
 WITH aged AS (
   SELECT
     *,
@@ -8,10 +9,41 @@ WITH aged AS (
       ORDER BY CASE WHEN source IN ('hami', 'volcano_vgpu') THEN 1 ELSE 0 END, occurred_at DESC, fact_id
     ) AS object_age
   FROM fact.node
+),
+-- When each source last named a node; a listing names all that exist.
+named AS (
+  SELECT cluster, source, node, max(seen_at) AS named_at
+  FROM (
+    SELECT cluster, source, node, occurred_at AS seen_at FROM fact.node
+    UNION ALL
+    SELECT cluster, source, object_uid, occurred_at FROM fact.sighting WHERE object_kind = 'node'
+    UNION ALL
+    SELECT s.cluster, s.source, f.node, s.occurred_at
+    FROM fact.sighting AS s
+    JOIN (SELECT DISTINCT cluster, node, node_uid FROM fact.node WHERE node_uid IS NOT NULL) AS f
+      ON s.object_kind = 'node' AND f.cluster = s.cluster AND f.node_uid = s.object_uid
+  ) AS sighting
+  GROUP BY cluster, source, node
+),
+listed AS (
+  SELECT cluster, source, occurred_at AS listed_at
+  FROM fact.source_status
+  WHERE kind = 'nodes' AND scope = 'cluster' AND complete AND status = 'ok'
+    AND occurred_at <= (SELECT horizon_at FROM dim.parameter)
+),
+newest AS (
+  SELECT cluster, source, max(listed_at) AS listed_at FROM listed GROUP BY cluster, source
+),
+gone AS (
+  SELECT named.cluster, named.node, min(listed.listed_at) AS gone_by_at
+  FROM named
+  JOIN newest ON newest.cluster = named.cluster AND newest.source = named.source AND newest.listed_at > named.named_at
+  JOIN listed ON listed.cluster = named.cluster AND listed.source = named.source AND listed.listed_at > named.named_at
+  GROUP BY named.cluster, named.node
 )
 SELECT
-  cluster,
-  node,
+  aged.cluster,
+  aged.node,
   min_by(node_uid, age) FILTER (WHERE node_uid IS NOT NULL) AS node_uid,
   min_by(created_at, age) FILTER (WHERE created_at IS NOT NULL) AS created_at,
   max(CASE WHEN object_age = 1 THEN ready END) AS ready,
@@ -29,6 +61,8 @@ SELECT
   max(CASE WHEN object_age = 1 THEN labels END) AS labels,
   max(CASE WHEN object_age = 1 THEN extended_resources END) AS extended_resources,
   min(occurred_at) AS first_seen_at,
-  max(occurred_at) AS last_seen_at
+  max(occurred_at) AS last_seen_at,
+  max(gone.gone_by_at) AS gone_by_at
 FROM aged
-GROUP BY cluster, node
+LEFT JOIN gone ON gone.cluster = aged.cluster AND gone.node = aged.node
+GROUP BY aged.cluster, aged.node
