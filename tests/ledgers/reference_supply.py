@@ -180,7 +180,10 @@ def device_places(world: World) -> Iterator[Place]:
         seen[row["device_uuid"]] += [row["first_seen_at"], row["last_seen_at"]]
     for row in world.samples:
         interval = row["interval_us"] or 0
-        seen[row["device_uuid"]] += [row["occurred_at"], row["occurred_at"] + (interval if 2 * MINUTE <= interval <= HOUR else 0)]
+        seen[row["device_uuid"]] += [
+            row["occurred_at"],
+            row["occurred_at"] + (interval if 2 * MINUTE <= interval <= HOUR else 0),
+        ]
     known = set(seen)
     for row in world.holdings:
         if row["place_kind"] == "device":

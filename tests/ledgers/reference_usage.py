@@ -121,6 +121,7 @@ def holder_at(world: Use, unit: Unit, t: int) -> str | None:
             row["occupancy"] != "held"
             or (gi is None and row["unit_kind"] == "mig")
             or (gi is not None and row["gi"] is None)
+            or (row["unit_kind"] != "mig" and (row["share_ppm"] or 0) < 1_000_000)
         ):
             return None
         pods.add(row["pod_uid"])

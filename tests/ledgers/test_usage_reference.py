@@ -81,7 +81,7 @@ def holdings(draw: st.DrawFn) -> Row:
         "unit_kind": kind,
         "gi": draw(st.sampled_from([None, 1, 2])) if kind == "mig" and placed else None,
         "occupancy": draw(st.sampled_from(["held", "held", "held", "held", "reserved", "in_suspense"])),
-        "share_ppm": 500_000,
+        "share_ppm": draw(st.sampled_from([1_000_000, 1_000_000, 1_000_000, 500_000, None])),
         "started_at": start,
         "ended_at": end,
         "known_to_at": end,
@@ -153,6 +153,28 @@ def by_reference(store: Store, held: list[Row], grain: int) -> Rows:
 def test_usage_equals_its_reference(store: Store, world: Any) -> None:
     facts, held, grain = world
     assert by_sql(store, facts, held, grain) == by_reference(store, held, grain)
+
+
+@pytest.mark.parametrize(("share_ppm", "attributed"), [(1_000_000, True), (50_000, False), (None, False)])
+def test_a_lone_holder_of_a_part_of_a_card_is_not_given_all_that_the_card_used(
+    store: Store, share_ppm: int | None, attributed: bool
+) -> None:
+    facts: list[Fact] = [
+        Device(natural_key="GPU-1", occurred_at=BASE, device_uuid="GPU-1", node="n1", **COMMON),
+        DeviceSample(
+            natural_key="GPU-1", occurred_at=BASE, device_uuid="GPU-1", interval_us=MINUTE, memory_used_mib=70_000, **COMMON
+        ),
+    ]  # fmt: skip
+    held: list[Row] = [
+        {
+            "cluster": "default", "pod_uid": "p1", "place_kind": "device", "place_id": "GPU-1", "node": "n1",
+            "device_uuid": "GPU-1", "unit_kind": "vgpu", "gi": None, "occupancy": "held", "share_ppm": share_ppm,
+            "started_at": BASE, "ended_at": BASE + HOUR, "known_to_at": BASE + HOUR,
+        }
+    ]  # fmt: skip
+    rows = by_sql(store, facts, held, HOUR)
+    assert ((("GPU-1", None, BASE, "p1", "exclusive")) in rows) is attributed
+    assert rows["GPU-1", None, BASE, None, "residual"][0] == (0 if attributed else 70_000 * MINUTE)
 
 
 @given(worlds(), st.randoms(use_true_random=False))

@@ -1,10 +1,12 @@
 -- When a unit has exactly one holder, and who it is: the ground for attributing all that the unit used. gi NULL is the card as a whole.
+-- A holder of less than the whole unit is not the only one who may use it: what such a unit used stays in the residual.
 -- A claim in suspense, a holder on an unknown card of the same node and a MIG holder on an unknown instance make a unit shared. A card
 -- whose one holder has only a MIG instance is not attributed as a whole.
 WITH
 held AS (
     SELECT
         holding.cluster, holding.device_uuid, coalesce(holding.gi, unit.gi) AS gi, holding.unit_kind, holding.pod_uid, holding.occupancy,
+        CASE WHEN holding.unit_kind = 'mig' THEN TRUE ELSE coalesce(holding.share_ppm >= 1000000, FALSE) END AS whole,
         epoch_us(holding.started_at) AS lo,
         epoch_us(coalesce(holding.ended_at, holding.known_to_at)) AS hi
     FROM ledger.holding AS holding
@@ -20,7 +22,7 @@ sampled AS (
 
 claim AS (
     SELECT sampled.cluster, sampled.device_uuid, sampled.gi, held.pod_uid, held.lo, held.hi,
-        held.occupancy = 'held' AND (sampled.gi IS NOT NULL OR held.unit_kind <> 'mig') AND (sampled.gi IS NULL OR held.gi IS NOT NULL) AS sole
+        held.occupancy = 'held' AND held.whole AND (sampled.gi IS NOT NULL OR held.unit_kind <> 'mig') AND (sampled.gi IS NULL OR held.gi IS NOT NULL) AS sole
     FROM sampled
     JOIN held ON held.cluster = sampled.cluster AND held.device_uuid = sampled.device_uuid
     WHERE sampled.gi IS NULL OR held.gi = sampled.gi OR held.gi IS NULL

@@ -264,7 +264,7 @@ def _use(stretches: list[Stretch], stays: list[tuple[Instant, Instant]]) -> Expe
 
 
 def _sole_stays(truth: GroundTruth, *, mig: bool) -> dict[tuple[str, str], list[tuple[Instant, Instant]]]:
-    """(Pod, card or MIG UUID) -> when it was the only holder there and no pod on an unknown card of the node could have been another."""
+    """(Pod, card or MIG UUID) -> when it held all of it and no pod on an unknown card of the node could have been another."""
     end = truth.snapshots[-1]
     held = [row for row in expected_holdings(truth) if row.occupancy == HELD]
     unplaced = defaultdict(list)
@@ -280,6 +280,7 @@ def _sole_stays(truth: GroundTruth, *, mig: bool) -> dict[tuple[str, str], list[
         cuts = sorted({at for row in others for at in (row.started_at, row.ended_at or end)})
         for start, stop in pairwise(cuts):
             here = [row for row in others if row.started_at <= start and stop <= (row.ended_at or end)]
-            if len(here) == 1 and here[0].device_uuid:
+            whole = mig or here and here[0].share_ppm == 1_000_000
+            if len(here) == 1 and here[0].device_uuid and whole:
                 found[here[0].pod_uid, place].append((start, stop))
     return dict(found)
