@@ -15,13 +15,18 @@ CREATE TABLE dim.model_weight (position BIGINT, model VARCHAR, weight_ppm BIGINT
 CREATE TABLE dim.pod (cluster VARCHAR, pod_uid VARCHAR, requested BOOLEAN, namespace VARCHAR, pod VARCHAR, node VARCHAR, phase VARCHAR,
     tenant VARCHAR, workload_kind VARCHAR, workload_name VARCHAR, queue VARCHAR, qos VARCHAR, scheduler VARCHAR, labels VARCHAR, annotations VARCHAR,
     created_at TIMESTAMP, scheduled_at TIMESTAMP, gpu_count BIGINT, requested_gpu_milli BIGINT, requested_memory_mib BIGINT,
-    requested_cores_percent BIGINT, first_seen_at TIMESTAMP, last_seen_at TIMESTAMP);
+    requested_cores_percent BIGINT, rejected BOOLEAN, last_container_end_at TIMESTAMP, gone_by_at TIMESTAMP,
+    first_seen_at TIMESTAMP, last_seen_at TIMESTAMP);
 CREATE TABLE dim.device (cluster VARCHAR, device_uuid VARCHAR, node VARCHAR, vendor VARCHAR, model VARCHAR, memory_mib BIGINT, mode VARCHAR,
     healthy BOOLEAN, cordoned BOOLEAN, placeable BOOLEAN, state VARCHAR, state_reason VARCHAR, lost_at TIMESTAMP, serial VARCHAR,
     pci_address VARCHAR, device_index BIGINT,
     numa BIGINT, slots_count BIGINT, schedulable_memory_mib BIGINT, schedulable_cores_percent BIGINT, basis VARCHAR,
     valid_from_at TIMESTAMP, valid_to_at TIMESTAMP);
-CREATE TABLE dim.node (cluster VARCHAR, node VARCHAR, gpu_product VARCHAR);
+CREATE TABLE dim.node (cluster VARCHAR, node VARCHAR, gpu_product VARCHAR, ready BOOLEAN, ready_changed_at TIMESTAMP,
+    extended_resources VARCHAR, first_seen_at TIMESTAMP);
+CREATE TABLE dim.node_capacity (cluster VARCHAR, node VARCHAR, cards_count BIGINT, from_us BIGINT, to_us BIGINT,
+    seen_from_us BIGINT, seen_to_us BIGINT);
+CREATE TABLE dim."grant" (cluster VARCHAR, pod_uid VARCHAR, node VARCHAR, device_uuid VARCHAR, standing VARCHAR);
 CREATE TABLE ledger.usage (cluster VARCHAR, device_uuid VARCHAR, gi BIGINT, grain_at TIMESTAMP, pod_uid VARCHAR, path VARCHAR,
     used_basis VARCHAR, memory_mib_us BIGINT, memory_peak_mib BIGINT, memory_p99_mib BIGINT, compute_upper_gpu_us BIGINT,
     observed_us BIGINT, compute_observed_us BIGINT, samples_count BIGINT, unknown_reason VARCHAR);
@@ -113,6 +118,7 @@ class Estate:
             "workload_name": pod,
             "labels": "{}",
             "annotations": "{}",
+            "rejected": False,
             "created_at": at("08:00"),
             "first_seen_at": at("08:00"),
             "last_seen_at": at("12:00"),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -28,19 +28,30 @@ RESIDUAL_METHOD: Final = (
 
 @dataclass(frozen=True, slots=True)
 class KnownTime:
-    """The stretch of time in which a cluster's holders are known at all: from the first holding or sighting to the last sighting."""
+    """The stretch of time in which a cluster's holders are known at all: from the first holding or sighting to the last sighting.
+
+    ``reach``: the last instant at which anything of the cluster was seen, its cards too; not before ``last``.
+    """
 
     cluster: str
     first: Instant
     last: Instant
+    reach: Instant
+
+    def capacity_at(self, at: Instant) -> Instant:
+        """The instant by which cards are counted at ``at``: at the end of the known time, those seen since then stood there already."""
+        return self.reach if at >= self.last else at
 
 
 def known_times(reading: Reading) -> tuple[KnownTime, ...]:
     """Per cluster, the stretch that is known. Raises UsageError where nothing was imported yet."""
     times: dict[str, KnownTime] = {}
     for row in reading.run("known_time"):
-        if row["first_us"] is not None and row["last_us"] is not None:
-            times.setdefault(row["cluster"], KnownTime(row["cluster"], row["first_us"], row["last_us"]))
+        cluster, first, last = row["cluster"], row["first_us"], row["last_us"]
+        if first is None or last is None:
+            continue
+        known = times.setdefault(cluster, KnownTime(cluster, first, last, last))
+        times[cluster] = replace(known, reach=max(known.reach, last))
     if not times:
         raise UsageError(_("nothing is known yet: run `steelyard import` with files of the estate first"))
     return tuple(times.values())

@@ -7,9 +7,18 @@ ORDER BY posted_at DESC, run_id DESC
 LIMIT 1;
 
 -- name: known_time
-SELECT cluster, watched, epoch_us(min(first_at)) AS first_us, epoch_us(max(last_at)) AS last_us
+-- A stamp of a pod that ended, or that starts later than it was seen, is no sighting: it counts only where there is no other.
+SELECT
+    cluster, watched, epoch_us(min(first_at)) AS first_us, epoch_us(coalesce(max(last_at), max(stamp_at))) AS last_us
 FROM (
-    SELECT cluster, min(started_at) AS first_at, max(known_to_at) AS last_at, TRUE AS watched
+    SELECT
+        cluster,
+        min(started_at) AS first_at,
+        max(known_to_at) FILTER (
+            WHERE (ended_at IS NULL AND known_to_at > started_at) OR end_basis IN ('declared', 'trace', 'claim_deallocated')
+        ) AS last_at,
+        max(known_to_at) AS stamp_at,
+        TRUE AS watched
     FROM ledger.holding_entry
     GROUP BY cluster
     UNION ALL
@@ -17,6 +26,7 @@ FROM (
         cluster,
         min(coalesce(observed_from_at, occurred_at)),
         max(coalesce(observed_to_at, occurred_at)),
+        NULL,
         kind IN ('pods', 'trace')
     FROM fact.source_status
     WHERE status <> 'failed'

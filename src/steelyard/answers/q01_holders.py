@@ -88,6 +88,11 @@ GROUP_COLUMNS: Final = (
     Column("memory_mib", "MiB"),
     Column("cores_percent", "%"),
 )
+_OF_CAPACITY: Final = ("gpus_supply", "gpus_overcommitted", "gpus_free", "gpus_out_of_service", "gpus_unobserved")
+"""The figures that need to know how many cards there are."""
+
+_NODES_LISTED: Final = 8
+_REASONS_LISTED: Final = 3
 _UUID: Final = re.compile(r"GPU-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\Z")
 
 FIGURES: Final[Mapping[str, tuple[str, str]]] = {
@@ -100,8 +105,15 @@ FIGURES: Final[Mapping[str, tuple[str, str]]] = {
     "gpus_reserved": ("GPU", f"{_SHARE}: sum of the shares reserved by the scheduler and not bound"),
     "gpus_in_suspense": ("GPU", f"{_SHARE}: sum of the shares of claims that are not accepted"),
     "gpus_overcommitted": ("GPU", f"{_BOOKS}: shares above one whole card, or above a place's supply"),
-    "gpus_free": ("GPU", f"{_BOOKS}: supply - held - reserved - in_suspense - lost, where all pods were seen"),
-    "gpus_unobserved": ("GPU", f"{_BOOKS}: what is not held, reserved or in suspense while nobody saw all pods"),
+    "gpus_free": (
+        "GPU",
+        f"{_BOOKS}: supply - held - reserved - in_suspense - out of service, where all pods were seen",
+    ),
+    "gpus_out_of_service": (
+        "GPU",
+        f"{_BOOKS}: what nobody holds of cards that are lost, unhealthy or on a node that is not ready",
+    ),
+    "gpus_unobserved": ("GPU", f"{_BOOKS}: what is not held, reserved or in suspense where not all holders are known"),
     "holders_count": ("1", f"{_HOLDING}: pods that hold at least one unit"),
     "holders_share_unknown_count": ("1", f"{_SHARE}: pods that hold a card of which it is not known how much"),
     "holders_possible_count": ("1", f"{_HOLDING}: pods last seen before the instant whose end is not known"),
@@ -136,10 +148,9 @@ def answer(rows: Rows, spec: HoldersSpec) -> Answer:
     where = dimensions.filters(spec.where, dimensions.HOLDING, reading)
     times = grounds.known_times(reading)
     at = spec.at if spec.at is not None else max(time.last for time in times)
-    grain_us = grain_us_of(reading)
     scene = Scene(by_pod=bool(by or where), device_uuid=_one_card(spec.where))
-    fill(scene, reading, times, spec.at, grain_us)
-    balance = grounds.residual(reading, grain_window(grain_us, at))
+    fill(scene, reading, times, spec.at)
+    balance = grounds.residual(reading, grain_window(grain_us_of(reading), at))
     if len(scene.outside) == len(times):
         figures = _unknown_figures("; ".join(scene.outside))
         return _assemble(spec, at, scene, (*figures, balance), (), reading)
@@ -162,54 +173,109 @@ def _one_card(where: Mapping[str, str]) -> str | None:
 
 def _figures(scene: Scene) -> tuple[list[Figure], float | Unknown]:
     held = [row for row in scene.holders if row["occupancy"] == "held"]
-    unplaced = [row for row in scene.holders if row["device_uuid"] is None]
     cards = [*scene.cards.values(), *scene.places]
     supply = sum(card.supply_ppm for card in cards)
-    lost = sum(max(0, card.supply_ppm - card.taken_ppm) for card in cards if card.lost)
-    over = sum(max(0, card.taken_ppm - card.supply_ppm) for card in scene.cards.values())
-    left = supply - lost - sum(min(card.taken_ppm, card.supply_ppm) for card in cards) - _shares(unplaced)
-    over, left = over + max(0, -left), max(0, left)
-    seen = all(card.watched and not card.share_unknown for card in cards if not card.lost)
-    unobserved = 0 if seen else left
     values: dict[str, Value] = {
         "devices_count": len(scene.cards),
-        "devices_held_count": sum(1 for card in scene.cards.values() if card.held_ppm),
+        "devices_held_count": sum(1 for card in scene.cards.values() if card.held_ppm or "held" in card.share_unknown),
         "devices_lost_count": sum(1 for card in scene.cards.values() if card.lost),
-        "gpus_supply": Fraction(supply, CARD_PPM) if cards else Unknown(_("no card of this estate is known")),
-        "gpus_held": Fraction(_shares(held), CARD_PPM),
-        "gpus_held_unplaced": Fraction(_shares([row for row in held if row["device_uuid"] is None]), CARD_PPM),
-        "gpus_reserved": Fraction(_shares(scene.holders, "reserved"), CARD_PPM),
-        "gpus_in_suspense": Fraction(_shares(scene.holders, "in_suspense"), CARD_PPM),
-        "gpus_overcommitted": Fraction(over, CARD_PPM),
-        "gpus_free": _free(cards, seen, left),
-        "gpus_unobserved": Fraction(unobserved, CARD_PPM),
+        "gpus_held": _gpus(held),
+        "gpus_held_unplaced": _gpus([row for row in held if row["device_uuid"] is None]),
+        "gpus_reserved": _gpus([row for row in scene.holders if row["occupancy"] == "reserved"]),
+        "gpus_in_suspense": _gpus([row for row in scene.holders if row["occupancy"] == "in_suspense"]),
         "holders_count": len({(row["cluster"], row["pod_uid"]) for row in held}),
         "holders_share_unknown_count": len(_share_unknown(held)),
         "holders_possible_count": len({(row["cluster"], row["pod_uid"]) for row in scene.possible}),
         "devices_unknown_count": sum(int(row["quantity"]) for row in held if row["device_uuid"] is None),
     }
-    if not cards:
-        values["gpus_unobserved"] = values["gpus_overcommitted"] = values["gpus_supply"]
-    coverage: float | Unknown = Unknown(_("no card of this estate is known"))
-    if supply:
-        coverage = float(Fraction(supply - unobserved, supply))
+    reason = _capacity_unknown(scene)
+    if reason is not None:
+        values.update(dict.fromkeys(_OF_CAPACITY, Unknown(reason)))
+        coverage: float | Unknown = Unknown(reason)
+    else:
+        unobserved = _balance(scene, cards, supply, values)
+        nothing = Unknown(_("no card of this estate is in service"))
+        coverage = float(Fraction(supply - unobserved, supply)) if supply else nothing
     return [Figure(name, values[name], unit, method, coverage) for name, (unit, method) in FIGURES.items()], coverage
+
+
+def _capacity_unknown(scene: Scene) -> str | None:
+    """Why the estate's capacity is not known; None = it is."""
+    if scene.uncounted:
+        names = [str(node["node"]) for node in scene.uncounted]
+        listed = ", ".join(names[:_NODES_LISTED]) + (", ..." if len(names) > _NODES_LISTED else "")
+        return _(
+            "no capacity basis for node {nodes}: no inventory, register, label or declaration tells its cards"
+        ).format(nodes=listed)
+    return None if scene.cards or scene.places else _("no card of this estate is known")
+
+
+def _balance(scene: Scene, cards: Sequence[Card], supply: int, values: dict[str, Value]) -> int:
+    """Fill in where the supply stands, node by node; returns what of it is unobserved, in ppm of a card.
+
+    A holder without a known card takes from the rest of its node, one without a known node from what is left of all.
+    """
+    groups: dict[tuple[str, str | None], list[Card]] = {}
+    for card in cards:
+        groups.setdefault((card.record["cluster"], card.record["node"]), []).append(card)
+    unplaced: dict[tuple[str, str | None], int] = {}
+    for row in scene.holders:
+        if row["device_uuid"] is None:
+            home = (row["cluster"], row["node"])
+            home = home if home in groups else (row["cluster"], None)
+            unplaced[home] = unplaced.get(home, 0) + int(row["share_ppm"] or 0)
+    over = sum(max(0, card.taken_ppm - card.supply_ppm) for card in scene.cards.values())
+    out = left = unobserved = 0
+    for home, group in groups.items():
+        rests = [(card, max(0, card.supply_ppm - card.taken_ppm)) for card in group]
+        of_node = sum(rest for card, rest in rests) - unplaced.pop(home, 0)
+        over, of_node = over + max(0, -of_node), max(0, of_node)
+        broken = min(of_node, sum(rest for card, rest in rests if card.down))
+        out, of_node = out + broken, of_node - broken
+        unobserved += min(of_node, sum(rest for card, rest in rests if _doubt(card) is not None))
+        left += of_node
+    left -= sum(unplaced.values())
+    over, left = over + max(0, -left), max(0, left)
+    unobserved = min(left, unobserved)
+    reasons = sorted({reason for card in cards if (reason := _doubt(card)) is not None})
+    free: Value = Unknown("; ".join(reasons[:_REASONS_LISTED])) if reasons else Fraction(left, CARD_PPM)
+    amounts = {
+        "gpus_supply": supply,
+        "gpus_overcommitted": over,
+        "gpus_out_of_service": out,
+        "gpus_unobserved": unobserved,
+    }
+    values.update({name: Fraction(amount, CARD_PPM) for name, amount in amounts.items()})
+    values["gpus_free"] = free
+    return unobserved
+
+
+def _doubt(card: Card) -> str | None:
+    """Why what is left of a card may not be called free; None = it may, or the card offers nothing anyway."""
+    if card.down:
+        return None
+    if not card.watched:
+        return _("not all pods were seen at this instant")
+    return card.doubt if card.taken_ppm < card.supply_ppm else None
+
+
+def _gpus(records: Sequence[Record]) -> Value:
+    """The sum of shares in GPUs; Unknown with what is known of it where a share is not known."""
+    vague = sum(1 for row in records if row["share_ppm"] is None)
+    if not vague:
+        return Fraction(_shares(records), CARD_PPM)
+    least = sum(int(row["share_ppm"] or row["share_at_least_ppm"] or 0) for row in records) / CARD_PPM
+    return Unknown(
+        _("the share of {count} holders is not known; in all at least {least}").format(count=vague, least=least)
+    )
 
 
 def _share_unknown(records: Sequence[Record]) -> set[tuple[str, str]]:
     return {(row["cluster"], row["pod_uid"]) for row in records if row["share_ppm"] is None}
 
 
-def _free(cards: Sequence[Card], seen: bool, left_ppm: int) -> Value:
-    if not cards:
-        return Unknown(_("no card of this estate is known"))
-    if not seen:
-        return Unknown(_("not all pods were seen at this instant, or a holder's share is not known"))
-    return Fraction(left_ppm, CARD_PPM)
-
-
-def _shares(records: Sequence[Record], occupancy: str | None = None) -> int:
-    return sum(int(row["share_ppm"] or 0) for row in records if occupancy in (None, row["occupancy"]))
+def _shares(records: Sequence[Record]) -> int:
+    return sum(int(row["share_ppm"] or 0) for row in records)
 
 
 def _unknown_figures(reason: str) -> list[Figure]:
@@ -273,9 +339,9 @@ def _device_row(card: Card) -> Sequence[Value]:
         record["model"],
         Unknown(_("no source states it")) if record["memory_mib"] is None else record["memory_mib"],
         _occupancy(card),
-        card.held_ppm / CARD_PPM,
-        card.reserved_ppm / CARD_PPM,
-        card.in_suspense_ppm / CARD_PPM,
+        _taken_share(card, "held", card.held_ppm),
+        _taken_share(card, "reserved", card.reserved_ppm),
+        _taken_share(card, "in_suspense", card.in_suspense_ppm),
         _free_share(card),
         len(card.pods),
         record["state"],
@@ -291,26 +357,34 @@ def _device_row(card: Card) -> Sequence[Value]:
 
 
 def _occupancy(card: Card) -> str:
-    if card.held_ppm:
+    if card.held_ppm or "held" in card.share_unknown:
         return "held" if card.taken_ppm >= CARD_PPM else "held_in_part"
     for name, amount in (("reserved", card.reserved_ppm), ("in_suspense", card.in_suspense_ppm)):
-        if amount:
+        if amount or name in card.share_unknown:
             return name
-    if card.lost:
+    if card.down:
         return "out_of_service"
     if not card.supply_ppm:
         return "asset_only"
-    return "free" if card.watched and not card.unplaced_near else "unobserved"
+    return "free" if card.watched and not card.unplaced_near and not card.doubt else "unobserved"
+
+
+def _taken_share(card: Card, occupancy: str, amount_ppm: int) -> Value:
+    if occupancy in card.share_unknown:
+        return Unknown(
+            _("the share of a holder is not known; the others hold {share}").format(share=amount_ppm / CARD_PPM)
+        )
+    return amount_ppm / CARD_PPM
 
 
 def _free_share(card: Card) -> Value:
-    if card.lost or not card.supply_ppm:
+    if card.down or not card.supply_ppm:
         return Unknown(_("the card is not in service"))
     left = max(0, card.supply_ppm - card.taken_ppm)
     if left and not card.watched:
         return Unknown(_("not all pods were seen at this instant"))
-    if left and card.share_unknown:
-        return Unknown(_("how much of it a holder takes is not known"))
+    if left and card.doubt:
+        return Unknown(card.doubt)
     if left and card.unplaced_near:
         return Unknown(_("a pod whose card is unknown may hold it"))
     return left / CARD_PPM
@@ -323,7 +397,10 @@ def _group_rows(scene: Scene, by: Sequence[Dimension]) -> list[Sequence[Value]]:
         rows.append(
             (
                 *values,
-                *(Fraction(_shares(records, name), CARD_PPM) for name in ("held", "reserved", "in_suspense")),
+                *(
+                    _gpus([row for row in records if row["occupancy"] == name])
+                    for name in ("held", "reserved", "in_suspense")
+                ),
                 len({row["device_uuid"] for row in held if row["device_uuid"] is not None}),
                 len({(row["cluster"], row["pod_uid"]) for row in held}),
                 _total(held, "memory_mib"),
@@ -390,6 +467,14 @@ def _blind_spots(scene: Scene) -> list[str]:
         )
     if any(row["device_uuid"] is None for row in scene.holders):
         spots.append(_("some holders are known by node only: their card is one of the node's, which one is not known"))
+    if any(card.doubt for card in scene.cards.values()) or any(place.doubt for place in scene.places):
+        spots.append(
+            _("some pods hold a card of which no source tells which or how much: what may be theirs is not called free")
+        )
+    if any(card.down for card in (*scene.cards.values(), *scene.places)):
+        spots.append(_("cards that are lost, unhealthy or on a node that is not ready are out of service, not free"))
+    if scene.uncounted:
+        spots.append(_("some nodes have cards that nothing counts: supply and what is free are not known"))
     if any(row["evidence_grade"] == "declared" for row in scene.holders):
         spots.append(_("holders of grade declared stand on an annotation or request alone"))
     spots.append(_("a process that no pod owns holds nothing here; Q7 looks for those"))
@@ -420,6 +505,8 @@ def _next_actions(scene: Scene) -> list[str]:
         actions.append(_("import files of the missing time, or ask within the known time"))
     if any(row["device_uuid"] is None for row in scene.holders):
         actions.append(_("import the PodResources dump of the node to learn which card these pods hold"))
+    if scene.uncounted:
+        actions.append(_("import the cards of the uncounted nodes (nvidia-smi -L, GFD labels) or declare their number"))
     if any(not card.watched for card in scene.cards.values()):
         actions.append(_("import pod listings regularly and declare their distance with --expected-interval"))
     if any(row["evidence_grade"] == "declared" for row in scene.holders):

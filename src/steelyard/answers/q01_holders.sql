@@ -1,4 +1,4 @@
--- Q1: who holds what at an instant. Holdings are filtered by time first; supply is read for one grain only.
+-- Q1: who holds what at an instant. Holdings are filtered by time first; capacity is read off the dimensions, never off the supply ledger.
 
 -- name: grain
 SELECT grain_us FROM dim.parameter;
@@ -12,7 +12,7 @@ WITH alive AS (
         OR (ended_before_at IS NOT NULL AND ended_at = make_timestamp($at_us)) AS certain
     FROM ledger.holding
     WHERE cluster = $cluster
-        AND started_at <= make_timestamp($at_us)
+        AND (started_at <= make_timestamp($at_us) OR ended_at IS NULL)
         AND ($device_uuid IS NULL OR device_uuid IS NULL OR device_uuid = $device_uuid)
         AND (
             ended_at IS NULL
@@ -38,6 +38,15 @@ SELECT
     CASE WHEN $all_dimensions THEN pod.phase END AS phase
 FROM alive
 LEFT JOIN dim.pod AS pod ON pod.cluster = alive.cluster AND pod.pod_uid = alive.pod_uid
+-- What was seen outweighs a stamp of a clock that is ahead: a pod seen over holds nothing, one seen running holds.
+WHERE (
+        alive.started_at <= make_timestamp($at_us)
+        OR coalesce(pod.phase = 'Running' AND pod.last_seen_at <= make_timestamp($at_us), FALSE)
+    )
+    AND NOT coalesce(
+        pod.phase IN ('Succeeded', 'Failed') AND pod.last_seen_at <= make_timestamp($at_us) AND alive.ended_at > pod.last_seen_at,
+        FALSE
+    )
 ORDER BY alive.device_uuid, alive.node, alive.unit_id, alive.namespace, alive.pod, alive.pod_uid, alive.started_at;
 
 -- name: segments
@@ -58,8 +67,10 @@ SELECT
     cluster, device_uuid, node, vendor, model, memory_mib, mode, healthy, cordoned, placeable, serial,
     device_index, basis, state_reason,
     CASE WHEN state = 'lost' AND lost_at > make_timestamp($at_us) THEN 'present' ELSE state END AS state,
-    coalesce(valid_from_at <= make_timestamp($at_us), TRUE)
-    AND coalesce(valid_to_at >= make_timestamp($at_us), TRUE) AS valid
+    coalesce(valid_from_at <= make_timestamp($reach_us), TRUE)
+    AND coalesce(valid_to_at >= make_timestamp($at_us), TRUE) AS valid,
+    coalesce(valid_from_at > make_timestamp($at_us), FALSE) AS seen_since,
+    valid_to_at IS NOT NULL AS left_later
 FROM dim.device
 WHERE cluster = $cluster
     AND ($device_uuid IS NULL OR device_uuid = $device_uuid)
@@ -67,12 +78,69 @@ QUALIFY row_number() OVER (PARTITION BY device_uuid ORDER BY valid DESC, valid_f
 ORDER BY node, device_index, device_uuid;
 
 -- name: counted_places
-SELECT place_kind, place_id, node, CAST(sum(amount_gpu_us) AS BIGINT) AS amount_gpu_us
-FROM ledger.supply
+SELECT node, CAST(sum(cards_count) AS BIGINT) AS cards
+FROM dim.node_capacity
 WHERE cluster = $cluster
-    AND grain_at = make_timestamp($grain_at_us)
-    AND account = 'supply'
-    AND place_kind <> 'device'
-GROUP BY place_kind, place_id, node
-HAVING sum(amount_gpu_us) <> 0
-ORDER BY place_kind, place_id;
+    AND seen_from_us <= $reach_us
+    AND from_us <= $reach_us
+    AND to_us > $reach_us
+GROUP BY node
+ORDER BY node;
+
+-- name: uncounted_nodes
+SELECT node
+FROM dim.node
+WHERE cluster = $cluster
+    AND first_seen_at <= make_timestamp($reach_us)
+    AND regexp_matches(extended_resources, '"[^"/]+/[^"]*(gpu|mig-)[^"]*" *: *[1-9]')
+    AND node NOT IN (SELECT node FROM dim.device WHERE cluster = $cluster AND node IS NOT NULL)
+    AND node NOT IN (SELECT node FROM dim.node_capacity WHERE cluster = $cluster)
+ORDER BY node;
+
+-- name: nodes_down
+SELECT node
+FROM dim.node
+WHERE cluster = $cluster
+    AND NOT coalesce(ready, ready_changed_at IS NULL)
+    AND coalesce(ready_changed_at, first_seen_at) <= make_timestamp($reach_us);
+
+-- name: healthy_then
+SELECT device_uuid
+FROM fact.device
+WHERE cluster = $cluster
+    AND device_uuid IN (SELECT unnest($device_uuids))
+    AND healthy IS NOT NULL
+    AND occurred_at <= make_timestamp($reach_us)
+GROUP BY device_uuid
+HAVING arg_max(healthy, occurred_at);
+
+-- name: unread_claims
+-- Pods that are bound and hold a card of their node, though nothing readable says which or how much.
+WITH unread AS (
+    SELECT cluster, pod_uid, node, device_uuid
+    FROM dim."grant"
+    WHERE cluster = $cluster
+        AND standing IN ('unreadable', 'without_grant')
+    UNION
+    SELECT asking.cluster, asking.pod_uid, asking.node, NULL
+    FROM dim.pod AS asking
+    JOIN fact.finding AS malformed
+        ON malformed.code = 'quantity_malformed' AND malformed.subject = 'pod ' || asking.namespace || '/' || asking.pod
+    LEFT JOIN dim."grant" AS granted ON granted.cluster = asking.cluster AND granted.pod_uid = asking.pod_uid
+    WHERE asking.cluster = $cluster
+        AND asking.gpu_count IS NULL
+        AND asking.node IS NOT NULL
+        AND granted.pod_uid IS NULL
+)
+SELECT unread.cluster, pod.namespace, pod.pod, coalesce(unread.node, pod.node) AS node, unread.device_uuid
+FROM unread
+JOIN dim.pod AS pod ON pod.cluster = unread.cluster AND pod.pod_uid = unread.pod_uid
+WHERE NOT pod.rejected
+    AND coalesce(unread.node, pod.node) IS NOT NULL
+    AND least(pod.scheduled_at, pod.first_seen_at) <= make_timestamp($at_us)
+    AND CASE
+        WHEN pod.phase IN ('Succeeded', 'Failed')
+            THEN least(pod.last_container_end_at, pod.last_seen_at) > make_timestamp($at_us)
+        ELSE coalesce(pod.gone_by_at > make_timestamp($at_us), TRUE)
+    END
+ORDER BY pod.namespace, pod.pod, unread.device_uuid;

@@ -6,9 +6,8 @@ whether all pods were seen at the instant, so every card carries that beside its
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from fractions import Fraction
 from typing import Final
 
 from steelyard.answers import clipping, dimensions, grounds
@@ -36,8 +35,12 @@ class Card:
     pods: set[str] = field(default_factory=set)
     watched: bool = False
     unplaced_near: bool = False
-    share_unknown: bool = False
+    share_unknown: set[str] = field(default_factory=set)
+    """The occupancies of holders here that do not tell how much of it they take."""
+    doubt: str | None = None
+    """Why its rest cannot be called free although all pods were seen: a claim near it tells too little."""
     lost: bool = False
+    down: bool = False
 
     @property
     def taken_ppm(self) -> int:
@@ -57,6 +60,8 @@ class Scene:
     cards: dict[tuple[str, str], Card] = field(default_factory=dict)
     places: list[Card] = field(default_factory=list)
     outside: list[str] = field(default_factory=list)
+    uncounted: list[Record] = field(default_factory=list)
+    """Nodes (``cluster``, ``node``) that have cards, and nothing tells how many."""
     by_pod: bool = False
     device_uuid: str | None = None
 
@@ -68,12 +73,12 @@ def grain_us_of(reading: Reading) -> int:
 
 
 def grain_window(grain_us: int, at: Instant) -> Window:
-    """The grain that ends at or holds ``at``: the balance is struck there, so that a past instant costs no scan of all supply."""
+    """The grain that ends at or holds ``at``: the books are compared there, so that a past instant costs no scan of all supply."""
     start = (at - 1) // grain_us * grain_us
     return Window(start, start + grain_us)
 
 
-def fill(scene: Scene, reading: Reading, times: Sequence[KnownTime], asked: Instant | None, grain_us: int) -> None:
+def fill(scene: Scene, reading: Reading, times: Sequence[KnownTime], asked: Instant | None) -> None:
     """Put every cluster into the scene at ``asked`` (None: each at its own last known instant).
 
     A cluster that is not known at that instant is named in ``outside`` and adds nothing.
@@ -90,34 +95,16 @@ def fill(scene: Scene, reading: Reading, times: Sequence[KnownTime], asked: Inst
                 )
             )
             continue
-        _add_cluster(scene, reading, time, _Moment(at, grain_window(grain_us, at)))
+        _add_cluster(scene, reading, time, at)
 
 
-@dataclass(frozen=True, slots=True)
-class _Moment:
-    """An instant and the grain in which its balance is struck."""
-
-    at: Instant
-    grain: Window
-
-
-def _add_cluster(scene: Scene, reading: Reading, time: KnownTime, moment: _Moment) -> None:
-    at, window = moment.at, moment.grain
-    scopes = grounds.watched_scopes(reading, time.cluster, at)
-    known: dict[str, Record] = {}
-    for record in reading.run("devices", cluster=time.cluster, at_us=at, device_uuid=scene.device_uuid):
-        known[record["device_uuid"]] = record
-        if record["valid"]:
-            supply = 0 if record["basis"] == "asset_list" else CARD_PPM
-            lost = record["state"] == "lost"
-            scene.cards[time.cluster, record["device_uuid"]] = Card(record, supply, lost=lost)
-    overlap = max(1, min(window.end, time.last) - max(window.start, time.first))
-    for record in reading.run("counted_places", cluster=time.cluster, grain_at_us=window.start):
-        ppm = round(Fraction(record["amount_gpu_us"] * CARD_PPM, overlap))
-        scene.places.append(Card({**record, "cluster": time.cluster}, ppm))
+def _add_cluster(scene: Scene, reading: Reading, time: KnownTime, at: Instant) -> None:
+    cluster = time.cluster
+    scopes = grounds.watched_scopes(reading, cluster, at)
+    known = _add_capacity(scene, reading, time, at)
     asked = {"all_dimensions": scene.by_pod, "device_uuid": scene.device_uuid}
-    holders = reading.run("holders", cluster=time.cluster, at_us=at, **asked)
-    _join_segments(reading, time.cluster, [record for record in holders if record["segmented"]])
+    holders = reading.run("holders", cluster=cluster, at_us=at, **asked)
+    _join_segments(reading, cluster, [record for record in holders if record["segmented"]])
     for record in holders:
         card = known.get(record["device_uuid"], _NO_CARD)
         record["device_index"], record["model"], record["vendor"] = card["device_index"], card["model"], card["vendor"]
@@ -128,11 +115,74 @@ def _add_cluster(scene: Scene, reading: Reading, time: KnownTime, moment: _Momen
         if record["memory_mib"] is None:
             record["memory_mib"] = clipping.memory_held_mib(record, card["memory_mib"])
         (scene.holders if record["certain"] else scene.possible).append(record)
-        if record["certain"]:
+        if record["certain"] and record["device_uuid"] is not None:
             _take(scene, record, None if card is _NO_CARD else card)
-    for place in (*scene.cards.values(), *scene.places):
-        if place.record["cluster"] == time.cluster:
-            place.watched = "cluster" in scopes or f"node/{place.record['node']}" in scopes
+    places = [place for place in (*scene.cards.values(), *scene.places) if place.record["cluster"] == cluster]
+    for place in places:
+        place.watched = "cluster" in scopes or f"node/{place.record['node']}" in scopes
+    unplaced = [record for record in holders if record["certain"] and record["device_uuid"] is None]
+    _doubt_near(places, unplaced)
+    _doubt_unread(places, reading.run("unread_claims", cluster=cluster, at_us=at))
+    counted = {place.record["node"] for place in places}
+    bare = {row["node"] for row in unplaced if row["place_kind"] == "node" and row["node"] not in counted}
+    bare |= {row["node"] for row in reading.run("uncounted_nodes", cluster=cluster, reach_us=time.capacity_at(at))}
+    scene.uncounted.extend({"cluster": cluster, "node": node} for node in sorted(bare, key=str))
+
+
+def _add_capacity(scene: Scene, reading: Reading, time: KnownTime, at: Instant) -> dict[str, Record]:
+    """The cards and counted places that stand there at ``at``; returns every card ever known, by UUID."""
+    cluster, reach = time.cluster, time.capacity_at(at)
+    records = reading.run("devices", cluster=cluster, at_us=at, reach_us=reach, device_uuid=scene.device_uuid)
+    down = {row["node"] for row in reading.run("nodes_down", cluster=cluster, reach_us=reach)}
+    ill = [row["device_uuid"] for row in records if row["healthy"] is False and row["state"] != "lost"]
+    if ill:
+        well = reading.run("healthy_then", cluster=cluster, reach_us=reach, device_uuids=ill)
+        healthy = {row["device_uuid"] for row in well}
+        for record in records:
+            record["healthy"] = record["device_uuid"] in healthy or record["healthy"]
+    seats = {(row["node"], row["device_index"]) for row in records if row["valid"] and row["left_later"]}
+    for record in records:
+        if not record["valid"] or (record["seen_since"] and (record["node"], record["device_index"]) in seats):
+            continue
+        lost = record["state"] == "lost"
+        broken = lost or record["healthy"] is False or record["node"] in down
+        supply = 0 if record["basis"] == "asset_list" else CARD_PPM
+        scene.cards[cluster, record["device_uuid"]] = Card(record, supply, lost=lost, down=broken)
+    for record in reading.run("counted_places", cluster=cluster, reach_us=reach):
+        place = {**record, "cluster": cluster}
+        scene.places.append(Card(place, int(record["cards"]) * CARD_PPM, down=record["node"] in down))
+    return {record["device_uuid"]: record for record in records}
+
+
+def _doubt_near(places: Iterable[Card], unplaced: Sequence[Record]) -> None:
+    """Holders without a card of their own: any card near may be theirs; where their share is not known, nothing near is free for sure."""
+    nodes = {row["node"] for row in unplaced}
+    everywhere = any(row["place_kind"] == "cluster" for row in unplaced)
+    vague = {
+        None if row["place_kind"] == "cluster" else row["node"]: row for row in unplaced if row["share_ppm"] is None
+    }
+    for place in places:
+        node = place.record["node"]
+        place.unplaced_near = everywhere or node in nodes
+        record = vague.get(node) or vague.get(None)
+        if record is not None:
+            place.doubt = _("how much {pod} takes of node {node} is not known").format(pod=pod_name(record), node=node)
+
+
+def _doubt_unread(places: Iterable[Card], claims: Sequence[Record]) -> None:
+    """Pods whose claim no source tells: the card they name, else every card of their node, may be taken."""
+    by_uuid = {row["device_uuid"]: row for row in claims if row["device_uuid"] is not None}
+    by_node = {row["node"]: row for row in claims if row["device_uuid"] is None}
+    for place in places:
+        record = by_uuid.get(place.record.get("device_uuid")) or by_node.get(place.record["node"])
+        if record is None:
+            # A card that is named, at a node whose cards are only counted.
+            named = (row for row in by_uuid.values() if row["node"] == place.record["node"])
+            record = None if "device_uuid" in place.record else next(named, None)
+        if record is not None:
+            place.doubt = _("pod {pod} holds a card here, and no source tells which or how much of it").format(
+                pod=pod_name(record)
+            )
 
 
 def _join_segments(reading: Reading, cluster: str, records: Sequence[Record]) -> None:
@@ -148,18 +198,14 @@ def _join_segments(reading: Reading, cluster: str, records: Sequence[Record]) ->
 
 
 def _take(scene: Scene, record: Record, known: Record | None) -> None:
-    if record["device_uuid"] is None:
-        for card in scene.cards.values():
-            near = record["place_kind"] == "cluster" or card.record["node"] == record["node"]
-            card.unplaced_near |= near and card.record["cluster"] == record["cluster"]
-        return
     key = (record["cluster"], record["device_uuid"])
     if key not in scene.cards:
         scene.cards[key] = Card(known or _bare_device(record), CARD_PPM)
     card = scene.cards[key]
     amount, occupancy = record["share_ppm"], record["occupancy"]
     if amount is None:
-        card.share_unknown = True
+        card.share_unknown.add(occupancy)
+        card.doubt = _("how much of it {pod} takes is not known").format(pod=pod_name(record))
     elif occupancy == "held":
         card.held_ppm += amount
     elif occupancy == "reserved":
@@ -207,6 +253,9 @@ def narrow(scene: Scene, where: Sequence[Filter]) -> None:
         for key, card in scene.cards.items()
         if key in kept or (len(of_card) == len(where) and all(c.admits(card.record) for c in of_card))
     }
+    scene.uncounted = [
+        node for node in scene.uncounted if len(of_card) == len(where) and all(c.admits(node) for c in of_card)
+    ]
     scene.places = [
         place for place in scene.places if len(of_card) == len(where) and all(c.admits(place.record) for c in of_card)
     ]

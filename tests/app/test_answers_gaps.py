@@ -1,0 +1,194 @@
+"""What sources leave open is unknown in the answers, never free: dumps through the importer, then Q1 and Q2."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from steelyard.answers.contract import Answer
+from steelyard.answers.q01_holders import HoldersSpec
+from steelyard.answers.q01_holders import answer as holders
+from steelyard.answers.q02_consumption import ConsumptionSpec
+from steelyard.answers.q02_consumption import answer as consumption
+from steelyard.app.posting import post
+from steelyard.app.settings import Settings
+from steelyard.primitives.instant import parse_instant
+from steelyard.primitives.unknown import Unknown
+from steelyard.store import Store
+from tests.app.import_samples import CARD, import_files, listing, node, pod, shared_pod, write
+
+SECOND_US = 1_000_000
+NOON = parse_instant("2026-03-01T12:10:00Z")
+
+
+def plain(name: str, gpus: int, *, labels: bool = True, ready: str = "True") -> dict[str, Any]:
+    """A node of the stock device plugin."""
+    tags = {"nvidia.com/gpu.count": str(gpus), "nvidia.com/gpu.product": "NVIDIA-A100-SXM4-80GB"} if labels else {}
+    state = {"type": "Ready", "status": ready, "lastTransitionTime": "2026-02-01T00:00:00Z"}
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name, "uid": f"uid-{name}", "labels": tags},
+        "status": {
+            "capacity": {"nvidia.com/gpu": str(gpus)},
+            "allocatable": {"nvidia.com/gpu": str(gpus)},
+            "conditions": [state],
+        },
+    }
+
+
+def system() -> dict[str, Any]:
+    """A pod of another namespace without a card: the listing reaches the whole cluster."""
+    other = pod("dns", gpus=0)
+    other["metadata"]["namespace"] = "kube-system"
+    other["spec"]["containers"][0]["resources"] = {}
+    return other
+
+
+def asking(quantity: str) -> dict[str, Any]:
+    odd = pod("odd")
+    odd["spec"]["containers"][0]["resources"]["limits"]["nvidia.com/gpu"] = quantity
+    return odd
+
+
+def claiming(text: str) -> dict[str, Any]:
+    odd = shared_pod("odd")
+    odd["metadata"]["annotations"]["hami.io/vgpu-devices-allocated"] = text
+    return odd
+
+
+def take(data: Path, *items: dict[str, Any], minute: int = 0, name: str = "dump") -> None:
+    path = write(data.parent / f"{name}-{minute}.json", listing(*items))
+    import_files(data, path, post=lambda store: post(store, Settings()), as_of=NOON + minute * 60 * SECOND_US)
+
+
+def q1(data: Path, **spec: Any) -> Answer:
+    with Store.open(data, read_only=True) as store:
+        return holders(store, HoldersSpec(**spec))
+
+
+def q2(data: Path, **spec: Any) -> Answer:
+    with Store.open(data, read_only=True) as store:
+        return consumption(store, ConsumptionSpec(**spec))
+
+
+def figures(result: Answer) -> dict[str, Any]:
+    return {figure.name: figure.value for figure in result.figures}
+
+
+def cards(result: Answer) -> list[dict[str, Any]]:
+    found = next(table for table in result.tables if table.name == "devices")
+    return [dict(zip((column.name for column in found.columns), row, strict=True)) for row in found.rows]
+
+
+def test_one_dump_counts_every_node_of_the_cluster_also_the_idle_ones(tmp_path: Path) -> None:
+    take(tmp_path / "d", plain("n1", 2), plain("n2", 2), plain("n3", 8), pod("a"), system())
+    result = q1(tmp_path / "d")
+    values = figures(result)
+    assert (values["gpus_supply"], values["gpus_free"], result.coverage) == (12, 11, 1.0)
+
+
+def test_a_node_counts_from_its_first_sighting_and_whole_at_once(tmp_path: Path) -> None:
+    take(tmp_path / "d", plain("n1", 2), pod("a"), system())
+    for minute in (30, 40):
+        take(tmp_path / "d", plain("n1", 2), plain("n3", 8), pod("a"), system(), minute=minute)
+    assert figures(q1(tmp_path / "d"))["gpus_supply"] == 10
+    assert figures(q1(tmp_path / "d", at=NOON + 10 * 60 * SECOND_US))["gpus_supply"] == 2
+
+
+def test_cards_first_seen_after_the_last_pod_listing_are_there_now(tmp_path: Path) -> None:
+    take(tmp_path / "d", shared_pod("a"), system())
+    take(tmp_path / "d", node(), minute=5, name="nodes")
+    values = figures(q1(tmp_path / "d"))
+    assert (values["devices_count"], values["gpus_supply"], float(values["gpus_free"])) == (1, 1, 0.7)
+
+
+@pytest.mark.parametrize(
+    "items",
+    [
+        (plain("n1", 2), asking("abc")),
+        (plain("n1", 2), asking("-3")),
+        (plain("n1", 2), asking("1500m")),
+        (node(), pod("odd")),
+        (node(), claiming(f"{CARD},NVIDIA,1000,1000000000:;")),
+        (node(), claiming(f"{CARD},NVIDIA,1000,-5:;")),
+        (node(), claiming(f"{CARD},NVIDIA,1000,NaN:;")),
+    ],
+    ids=["abc", "-3", "1500m", "no grant", "cores beyond any card", "negative cores", "NaN"],
+)
+def test_what_a_pod_with_an_unreadable_claim_may_hold_is_not_free(
+    tmp_path: Path, items: tuple[dict[str, Any], ...]
+) -> None:
+    take(tmp_path / "d", *items, system())
+    result = q1(tmp_path / "d")
+    free = figures(result)["gpus_free"]
+    assert isinstance(free, Unknown) and "team-a/odd" in free.reason
+    assert isinstance(result.coverage, float) and result.coverage < 1
+    assert all(isinstance(card["share_free_ratio"], Unknown) and card["occupancy"] != "free" for card in cards(result))
+
+
+def test_a_claim_that_names_its_card_leaves_the_others_free(tmp_path: Path) -> None:
+    other = node()
+    register = json.loads(other["metadata"]["annotations"]["hami.io/node-nvidia-register"])
+    register.append({**register[0], "id": CARD[:-1] + "2", "index": 1})
+    other["metadata"]["annotations"]["hami.io/node-nvidia-register"] = json.dumps(register)
+    take(tmp_path / "d", other, claiming(f"{CARD},NVIDIA,1000,1000000000:;"), system())
+    assert [card["occupancy"] for card in cards(q1(tmp_path / "d"))] == ["unobserved", "free"]
+
+
+def test_a_pod_that_is_over_by_then_casts_no_doubt(tmp_path: Path) -> None:
+    odd = claiming(f"{CARD},NVIDIA,1000,NaN:;")
+    odd["status"]["phase"] = "Succeeded"
+    take(tmp_path / "d", node(), odd, system())
+    assert figures(q1(tmp_path / "d"))["gpus_free"] == 1
+
+
+def test_a_node_that_nothing_counts_makes_supply_and_free_unknown(tmp_path: Path) -> None:
+    take(tmp_path / "d", plain("n1", 8, labels=False), pod("a"), system())
+    result = q1(tmp_path / "d")
+    values = figures(result)
+    for name in ("gpus_supply", "gpus_free"):
+        assert isinstance(values[name], Unknown) and "no capacity basis for node n1" in values[name].reason
+    assert isinstance(result.coverage, Unknown)
+    assert values["gpus_held"] == 1
+
+
+def test_what_is_down_and_not_held_is_out_of_service_and_not_free(tmp_path: Path) -> None:
+    take(tmp_path / "d", plain("n1", 2, ready="False"), plain("n2", 4), pod("a"), system())
+    values = figures(q1(tmp_path / "d"))
+    assert (values["gpus_held"], values["gpus_out_of_service"], values["gpus_free"]) == (1, 1, 4)
+
+
+def test_a_card_that_its_register_calls_unhealthy_is_out_of_service(tmp_path: Path) -> None:
+    ill = node()
+    key = "hami.io/node-nvidia-register"
+    ill["metadata"]["annotations"][key] = json.dumps(
+        [{**card, "health": False} for card in json.loads(ill["metadata"]["annotations"][key])]
+    )
+    take(tmp_path / "d", node(), pod("a", gpus=0), system())
+    take(tmp_path / "d", ill, pod("a", gpus=0), system(), minute=5)
+    now, before = q1(tmp_path / "d"), q1(tmp_path / "d", at=NOON)
+    assert (cards(now)[0]["occupancy"], figures(now)["gpus_free"]) == ("out_of_service", 0)
+    assert (cards(before)[0]["occupancy"], figures(before)["gpus_free"]) == ("free", 1)
+
+
+def test_a_finished_pod_of_a_clock_ahead_does_not_move_now_and_holds_nothing_then(tmp_path: Path) -> None:
+    over = shared_pod("over")
+    over["status"]["phase"] = "Succeeded"
+    over["status"]["containerStatuses"][0]["state"] = {
+        "terminated": {"startedAt": "2026-03-01T12:01:00Z", "finishedAt": "2026-03-01T12:40:00Z"}
+    }
+    take(tmp_path / "d", node(), shared_pod("live"), over, system())
+    result = q1(tmp_path / "d")
+    assert result.as_of == NOON
+    assert (figures(result)["holders_count"], float(figures(result)["gpus_held"])) == (1, 0.3)
+
+
+def test_a_pod_seen_running_holds_although_its_stamps_run_ahead(tmp_path: Path) -> None:
+    ahead = json.loads(json.dumps(shared_pod("ahead")).replace("T12:0", "T12:3"))
+    take(tmp_path / "d", node(), ahead, system())
+    result = q1(tmp_path / "d")
+    assert (result.as_of, figures(result)["holders_count"]) == (NOON, 1)
