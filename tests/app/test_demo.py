@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from steelyard.app.demo import FOLDER, SimulatedDemo
+from steelyard.app.demo import SimulatedDemo
+from steelyard.app.demo_mark import FOLDER
 from steelyard.app.settings import Settings
 from steelyard.primitives.errors import UsageError
 from steelyard.store import Store

@@ -12,9 +12,18 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+from steelyard.app.asking import answer_over
+from steelyard.app.posting import post
+from steelyard.app.settings import Settings
+from steelyard.app.wiring import ports
 from steelyard.facts.registry import FACTS
+from steelyard.primitives.errors import UsageError
+from steelyard.primitives.instant import HOUR_US
 from steelyard.store import Store
-from tests.app.import_samples import import_files, listing, pod, shared_pod, write
+from steelyard.surfaces.shared.ports import Question
+from tests.app.import_samples import WRITTEN, import_files, listing, node, pod, shared_pod, write
 
 FILES = 6
 PODS = 120
@@ -23,6 +32,7 @@ BLOWS = 5 * int(os.environ.get("STEELYARD_SOAK", "1"))
 CHILD = """
 import sys, pathlib
 import duckdb
+from steelyard.app import importer as importing
 from steelyard.app.importer import FileImporter
 from steelyard.app.settings import Settings
 from steelyard.store import Store
@@ -34,7 +44,8 @@ def marked(self, sql, parameters):
     return real(self, sql, parameters)
 Store._run = marked
 
-data, source = map(pathlib.Path, sys.argv[1:])
+data, source = map(pathlib.Path, sys.argv[1:3])
+importing.FACTS_AT_ONCE = int(sys.argv[3])
 importer = FileImporter(data, Settings(), lambda store: 0)
 def progress(what, done, total):
     if what == "storing":
@@ -50,10 +61,10 @@ def files_in(folder: Path) -> Path:
     return folder
 
 
-def blow(data: Path, source: Path, at_mark: int) -> int:
+def blow(data: Path, source: Path, at_mark: int, facts_at_once: int = 1) -> int:
     """Import in a child and kill it at its n-th mark. Returns how many files it had acknowledged by then."""
     acknowledged = 0
-    command = [sys.executable, "-c", CHILD, str(data), str(source)]
+    command = [sys.executable, "-c", CHILD, str(data), str(source), str(facts_at_once)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as child:
         assert child.stdout is not None
         for number, line in enumerate(child.stdout):
@@ -103,3 +114,31 @@ def test_an_import_that_was_killed_and_done_again_equals_one_that_never_was(tmp_
         with Store.open(tmp_path / name) as store:
             stored.append([store.rows(f"SELECT fact_id FROM fact.{fact.TABLE} ORDER BY ALL") for fact in FACTS])
     assert stored[0] == stored[1]
+
+
+def test_a_blow_within_a_transaction_of_several_files_leaves_none_of_them(tmp_path: Path) -> None:
+    source = files_in(tmp_path / "in")
+    assert blow(tmp_path / "d", source, 25, facts_at_once=1_000_000) == 0
+    assert whole_files(tmp_path / "d") == 0
+    import_files(tmp_path / "d", source)
+    assert whole_files(tmp_path / "d") == FILES
+
+
+def test_a_question_after_an_import_that_was_cut_off_is_answered_from_books_that_know_all_facts(tmp_path: Path) -> None:
+    def cut_off(store: Store) -> int:
+        raise KeyboardInterrupt
+
+    data, at = tmp_path / "d", WRITTEN
+    first = write(tmp_path / "first.json", listing(node(), shared_pod("a")))
+    import_files(data, first, as_of=at, post=lambda store: post(store, Settings()))
+    second = write(tmp_path / "second.json", listing(node(), shared_pod("a"), shared_pod("b")))
+    with pytest.raises(KeyboardInterrupt):
+        import_files(data, second, as_of=at + HOUR_US, post=cut_off)
+    with Store.open(data, read_only=True) as store:
+        assert store.has_unposted()
+        with pytest.raises(UsageError, match="cut off before its posting"):
+            answer_over(store, data, 1, Question())
+    answer = ports().query(data).answer(1, Question())
+    assert {figure.name: figure.value for figure in answer.figures}["holders_count"] == 2
+    with Store.open(data, read_only=True) as store:
+        assert not store.has_unposted()

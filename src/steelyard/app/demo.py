@@ -13,7 +13,9 @@ from typing import Final
 
 import msgspec
 
-from steelyard.app.importer import DECLARED, FileImporter
+from steelyard.app.dating import DECLARED
+from steelyard.app.demo_mark import FOLDER, MARK
+from steelyard.app.importer import FileImporter
 from steelyard.app.settings import Settings
 from steelyard.primitives.clock import Clock
 from steelyard.primitives.errors import UsageError
@@ -25,8 +27,6 @@ from steelyard.store import Store
 from steelyard.store.store import FILE_NAME
 from steelyard.surfaces.shared.ports import DemoSpec, FileReport, ImportReport, ImportRequest, Progress
 
-FOLDER: Final = "demo-sources"
-_SPEC_FILE: Final = "spec.json"
 _TAKEN_AS_ONE: Final = ("kube", "pod_resources")
 """Systems whose files show one instant: all files of an instant are one import."""
 
@@ -55,7 +55,9 @@ class SimulatedDemo:
         findings: Counter[str] = Counter()
         requests = list(_requests(folder, simulated))
         with Store.open(self._directory) as store:
-            importer = FileImporter(self._directory, self._settings, lambda store: 0, self._clock, opened=store)
+            importer = FileImporter(
+                self._directory, self._settings, lambda store: 0, self._clock, opened=store, simulated=True
+            )
             with store.transaction():  # a demo is there as a whole or not at all
                 for number, request in enumerate(requests):
                     progress(_("importing"), number, len(requests))
@@ -70,7 +72,7 @@ class SimulatedDemo:
     def _claim(self, spec: SimulationSpec) -> Path:
         """The folder of the sources, marked with the spec they come from. Raises UsageError where the directory holds other data."""
         folder = self._directory / FOLDER
-        mark, content = folder / _SPEC_FILE, msgspec.json.encode(spec)
+        mark, content = folder / MARK, msgspec.json.encode(spec)
         same = mark.is_file() and mark.read_bytes() == content
         if (self._directory / FILE_NAME).exists() and not same:
             raise UsageError(

@@ -1,18 +1,29 @@
-"""``FileImporter``: files into the store, one transaction a file, then one posting of the ledgers.
+"""``FileImporter``: files into the store, each whole or not at all, then one posting of the ledgers.
 
-All files of a command are read first, because the instant of a snapshot may stand in another file than its pods; then each
-file's facts are dated and appended, all of them or none. Importing the same bytes as of the same instant again adds nothing.
+All files of a command are read first, because the instant of a snapshot may stand in another file than its pods; then each file's facts are
+dated (``app.dating`` says how) and appended, small files together. Importing the same bytes as of the same instant again adds nothing.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
+from steelyard.app.dating import (
+    DECLARED,
+    FUTURE_US,
+    INFERRED,
+    INTERVAL_MAX_US,
+    AsOf,
+    as_of_command,
+    as_of_files,
+    disagreements,
+)
+from steelyard.app.demo_mark import refuse_in_demo
 from steelyard.app.detect import KINDS
 from steelyard.app.kubernetes_objects import KubernetesObjects, all_readers
 from steelyard.app.parsing import (
@@ -29,35 +40,28 @@ from steelyard.app.settings import Settings
 from steelyard.facts.base import Fact
 from steelyard.facts.import_file import ImportFile
 from steelyard.primitives.clock import Clock, WallClock
-from steelyard.primitives.errors import SourceMalformed, SourceUnsupported
+from steelyard.primitives.errors import SourceMalformed, SourceUnsupported, UsageError
 from steelyard.primitives.i18n import _
-from steelyard.primitives.instant import AT_OBSERVATION, Instant
+from steelyard.primitives.instant import AT_OBSERVATION, DAY_US, INSTANT_MAX, Instant, format_instant
 from steelyard.sources.shared.context import ReadContext
 from steelyard.store import AppendResult, Store
 from steelyard.store.columns import join, settle
 from steelyard.surfaces.shared.ports import FileReport, ImportReport, ImportRequest, Progress
-
-DECLARED: Final = "declared"
-INFERRED: Final = "inferred"
-FILE_TIME: Final = "file_time"
 
 IMPORTED: Final = "imported"
 UNCHANGED: Final = "unchanged"
 REFUSED: Final = "refused"
 
 
-@dataclass(frozen=True, slots=True)
-class AsOf:
-    """The instant that the import's snapshots stand for, and its basis: declared, inferred (from stamps) or file_time."""
-
-    instant: Instant
-    basis: str
+FILES_AT_ONCE: Final = 200
+FACTS_AT_ONCE: Final = 50_000
+"""So many small files, with so many facts, go into one transaction: all of each file's facts or none, and each transaction costs."""
 
 
 class FileImporter:
     """Implements ``ports.Importer`` for one data directory. ``post`` is called once after all files and returns how many postings it made.
     ``opened``: a store of that directory which the caller keeps open over many imports. ``as_one``: facts and postings are one transaction, so
-    that whoever reads meanwhile never sees facts that the ledgers do not know yet."""
+    that whoever reads meanwhile never sees facts that the ledgers do not know yet. ``simulated``: the files are a demo's."""
 
     def __init__(
         self,
@@ -67,7 +71,9 @@ class FileImporter:
         clock: Clock | None = None,
         opened: Store | None = None,
         as_one: bool = False,
+        simulated: bool = False,
     ) -> None:
+        self._simulated = simulated
         self._opened = opened
         self._as_one = as_one
         self._directory = directory
@@ -79,24 +85,31 @@ class FileImporter:
     def import_paths(self, request: ImportRequest, progress: Progress) -> ImportReport:
         """Import; one bad file never stops the others.
 
-        Raises UsageError where a path or kind does not exist or the declared instant is none, StoreLocked where another process
-        holds the data directory; then nothing was stored.
+        Raises UsageError where a path or kind does not exist, the declared instant or interval is none that could be meant, or the data
+        directory holds a demo; StoreLocked where another process holds it. Then nothing was stored.
         """
         return self.import_files(files_of(request), request, progress)
 
     def import_files(self, files: Sequence[InputFile], request: ImportRequest, progress: Progress) -> ImportReport:
         """As ``import_paths``, for files that were found already; ``request`` tells the rest."""
+        if not self._simulated:
+            refuse_in_demo(self._directory)
+            _check_request(request, self._clock.now())
         with nullcontext(self._opened) if self._opened is not None else Store.open(self._directory) as store:
             with quiet_collector():
                 parsed = self._parse_all(files, request, progress)
-            as_of = _as_of(parsed, request, self._clock.now())
-            reports = []
+            as_of = as_of_command(parsed, request.as_of, self._clock.now())
+            instants = as_of_files(parsed, as_of)
+            for each, evidence in disagreements(parsed, instants):
+                ctx = self._context(request, each.file)
+                each.add([_disagreement(ctx, evidence)], ctx)
+            reports: list[FileReport] = []
             with store.transaction() if self._as_one else nullcontext():
                 store.mark_unposted()
-                for number, each in enumerate(parsed):
-                    progress(_("storing"), number, len(parsed))
-                    reports.append(self._store(store, each, as_of, self._context(request, each.file)))
-                progress(_("storing"), len(parsed), len(parsed))
+                progress(_("storing"), 0, len(parsed))
+                for together in _batches(list(zip(parsed, instants, strict=True))):
+                    reports.extend(self._store(store, together, request))
+                    progress(_("storing"), len(reports), len(parsed))
                 postings = self._post(store)
         findings: Counter[str] = Counter()
         for each in parsed:
@@ -171,22 +184,78 @@ class FileImporter:
                 ctx = self._context(request, last.file)
                 _add_guarded(last, read(ctx), ctx)
 
-    def _store(self, store: Store, parsed: ParsedFile, as_of: AsOf, ctx: ReadContext) -> FileReport:
-        counted = parsed.facts_count
-        if parsed.sha256 is not None:
-            parsed.add([_import_file(parsed, as_of, ctx)], ctx)
-        tables = {fact: settle(fact, join(parts), as_of.instant) for fact, parts in parsed.tables.items()}
-        parsed.tables.clear()
-        result = store.append_tables(tables, import_id=parsed.sha256)
-        return FileReport(
-            path=str(parsed.file.path) if parsed.file.shown is None else parsed.file.shown,
-            kind=parsed.kind,
-            status=_status(parsed, result),
-            facts_count=counted,
-            new_count=result.new - result.new_by_table.get(ImportFile.TABLE, 0),
-            refused_count=parsed.refused_count,
-            message=parsed.first_finding if parsed.usable_count <= 1 else None,
+    def _store(
+        self, store: Store, together: Sequence[tuple[ParsedFile, AsOf]], request: ImportRequest
+    ) -> list[FileReport]:
+        """Append what these files hold, in one transaction."""
+        counted, files = [], []
+        for parsed, as_of in together:
+            counted.append(parsed.facts_count)
+            ctx = self._context(request, parsed.file)
+            if parsed.sha256 is not None:
+                parsed.add([_import_file(parsed, as_of, ctx)], ctx)
+            tables = {fact: settle(fact, join(parts), as_of.instant) for fact, parts in parsed.tables.items()}
+            parsed.tables.clear()
+            files.append((tables, parsed.sha256))
+        results = store.append_files(files)
+        return [
+            _report(parsed, count, result)
+            for (parsed, _), count, result in zip(together, counted, results, strict=True)
+        ]
+
+
+def _batches(files: Sequence[tuple[ParsedFile, AsOf]]) -> Iterator[list[tuple[ParsedFile, AsOf]]]:
+    """The files in order, as many together as fit in one transaction; a big one is alone."""
+    batch: list[tuple[ParsedFile, AsOf]] = []
+    facts_count = 0
+    for each in files:
+        if batch and (len(batch) >= FILES_AT_ONCE or facts_count + each[0].facts_count > FACTS_AT_ONCE):
+            yield batch
+            batch, facts_count = [], 0
+        batch.append(each)
+        facts_count += each[0].facts_count
+    if batch:
+        yield batch
+
+
+def _report(parsed: ParsedFile, facts_count: int, result: AppendResult) -> FileReport:
+    return FileReport(
+        path=str(parsed.file.path) if parsed.file.shown is None else parsed.file.shown,
+        kind=parsed.kind,
+        status=_status(parsed, result),
+        facts_count=facts_count,
+        new_count=result.new - result.new_by_table.get(ImportFile.TABLE, 0),
+        refused_count=parsed.refused_count,
+        message=parsed.first_finding if parsed.usable_count <= 1 else None,
+    )
+
+
+def _check_request(request: ImportRequest, now: Instant) -> None:
+    """Raises UsageError for an instant that has not come yet and for an interval that no listing has."""
+    if request.as_of is not None and request.as_of > now + FUTURE_US:
+        raise UsageError(
+            _("--as-of: {instant} is more than a day from now in the future: no snapshot can show it").format(
+                instant=format_instant(min(request.as_of, INSTANT_MAX))
+            )
         )
+    interval = request.expected_interval_us
+    if interval is not None and not 0 < interval <= INTERVAL_MAX_US:
+        raise UsageError(
+            _("--expected-interval: expected more than 0 and at most {days} days").format(
+                days=INTERVAL_MAX_US // DAY_US
+            )
+        )
+
+
+def _disagreement(ctx: ReadContext, evidence: Mapping[str, object]) -> Fact:
+    return ctx.finding(
+        SOURCE,
+        "listings_disagree",
+        f"file {ctx.file}",
+        "another file lists other pods for the same scope and instant: one of the two is not of that instant; name it with --as-of, in an "
+        "import of its own",
+        evidence=evidence,
+    )
 
 
 def _add_guarded(into: ParsedFile, facts: Iterable[Fact], ctx: ReadContext) -> None:
@@ -227,14 +296,3 @@ def _import_file(parsed: ParsedFile, as_of: AsOf, ctx: ReadContext) -> ImportFil
 
 def _refusal(refused: FileRefused, ctx: ReadContext) -> Fact:
     return ctx.finding(SOURCE, refused.code, f"file {ctx.file}", refused.message)
-
-
-def _as_of(parsed: list[ParsedFile], request: ImportRequest, now: Instant) -> AsOf:
-    """The declared instant, else the latest plausible stamp of all files, else the latest time of a file, else now."""
-    if request.as_of is not None:
-        return AsOf(request.as_of, DECLARED)
-    stamps = [each.latest for each in parsed if each.latest is not None]
-    if stamps:
-        return AsOf(max(stamps), INFERRED)
-    times = [each.modified_at for each in parsed if each.modified_at is not None]
-    return AsOf(max(times, default=now), FILE_TIME)

@@ -56,13 +56,24 @@ def all_readers() -> Readers:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class PodListing:
+    """A complete listing of pods: how far it reaches, how many it has, and a hash of which."""
+
+    scope: str
+    count: int
+    content: int
+
+
 @dataclass(slots=True)
 class Later:
-    """What of a file has to wait for the other files: its pods with allocations; whether it has claims or slices; whether it has nodes."""
+    """What of a file has to wait for the other files: its pods with allocations; whether it has claims or slices; whether it has nodes;
+    and its listing of pods, where that is complete."""
 
     pods: list[PodView] = field(default_factory=list)
     has_claims: bool = False
     has_nodes: bool = False
+    pod_listing: PodListing | None = None
 
     @property
     def has_registers_or_allocations(self) -> bool:
@@ -174,6 +185,9 @@ class KubernetesObjects:
         later.has_claims = len(self.claims) + len(self.slices) > before[0]
         later.has_nodes = len(self.nodes) > before[1]
         yield from self._listings(tally, ctx)
+        if "Pod" in tally.complete and tally.is_complete("Pod"):
+            uids = tally.seen["Pod"]
+            later.pod_listing = PodListing(tally.scope("Pod"), len(uids), hash(frozenset(uids)))
         yield from tally.remarks(ctx)
 
     def _object(

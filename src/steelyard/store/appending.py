@@ -91,6 +91,38 @@ REPEATED_SQL: Final = f"""
 
 
 @cache
+def batch_of_files_sql(fact: type[Fact]) -> str:
+    """As ``batch_sql``, for rows of several files: the batch has the columns ``import_id`` and ``file_no`` itself."""
+    names = ", ".join(f'"{column.name}"' for column in columns_of(fact))
+    return f"""
+        CREATE OR REPLACE TEMP TABLE {BATCH}_rows AS
+        SELECT {names}, {fact_id_sql(fact)} AS fact_id, import_id, file_no FROM {BATCH}
+    """
+
+
+REPEATED_IN_FILES_SQL: Final = f"""
+    CREATE OR REPLACE TEMP TABLE {BATCH}_rows AS
+    SELECT * REPLACE (min(observed_at) OVER (PARTITION BY fact_id) AS observed_at) FROM {BATCH}_rows
+    QUALIFY row_number() OVER (PARTITION BY fact_id ORDER BY file_no, observed_at) = 1
+"""
+"""Keeps one row per identity: it belongs to the first file that has it, and was first seen when any of them saw it first."""
+
+NEW_BY_FILE_SQL: Final = f"SELECT file_no, count(*) FROM {BATCH}_rows GROUP BY file_no"
+"""How many rows of each file the batch holds."""
+
+
+@cache
+def only_new_sql(fact: type[Fact]) -> str:
+    """Takes out of the batch what is stored already. Parameters: the span of the batch."""
+    return f"""
+        DELETE FROM {BATCH}_rows WHERE fact_id IN (
+            SELECT fact_id FROM fact.{fact.TABLE}
+            WHERE occurred_at BETWEEN make_timestamp(?::BIGINT) AND make_timestamp(?::BIGINT)
+        )
+    """
+
+
+@cache
 def earlier_sql(fact: type[Fact]) -> str:
     """Sets ``observed_at`` of stored facts to the batch's where that is earlier. Parameters: the span of the batch."""
     return f"""

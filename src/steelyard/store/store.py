@@ -25,7 +25,7 @@ from steelyard.primitives.errors import InvariantError, StoreDamaged, StoreFaile
 from steelyard.primitives.i18n import _
 from steelyard.store import appending, migrations
 from steelyard.store.appending import BATCH, AppendResult
-from steelyard.store.columns import ARROW_TYPES, by_class, check, table_of
+from steelyard.store.columns import ARROW_TYPES, by_class, check, join, table_of
 from steelyard.store.failures import failures_told, first_line, is_damage
 
 FILE_NAME: Final = "steelyard.duckdb"
@@ -127,6 +127,49 @@ class Store:
             for fact, table in tables.items():
                 new[fact.TABLE] = self._append_table(fact, table, import_id) if table.num_rows else 0
         return AppendResult(sum(table.num_rows for table in tables.values()), sum(new.values()), new)
+
+    def append_files(self, files: Sequence[tuple[Mapping[type[Fact], pa.Table], str | None]]) -> list[AppendResult]:
+        """As ``append_tables`` for each file's (tables, import_id) in turn, with the same end, in one transaction: many small files cost
+        little more than one. One result per file."""
+        if len(files) == 1:
+            return [self.append_tables(files[0][0], import_id=files[0][1])]
+        parts: dict[type[Fact], list[pa.Table]] = {}
+        for number, (tables, import_id) in enumerate(files):
+            for fact, table in tables.items():
+                check(fact, table)
+                if table.num_rows:
+                    named = table.append_column(
+                        "import_id", pa.repeat(pa.scalar(import_id, pa.string()), table.num_rows)
+                    )
+                    numbered = named.append_column("file_no", pa.repeat(pa.scalar(number, pa.int32()), table.num_rows))
+                    parts.setdefault(fact, []).append(numbered)
+        new: list[dict[str, int]] = [{fact.TABLE: 0 for fact in tables} for tables, _import_id in files]
+        with self.transaction():
+            for fact, found in parts.items():
+                for number, count in self._append_table_of_files(fact, join(found)):
+                    new[number][fact.TABLE] = count
+        return [
+            AppendResult(sum(table.num_rows for table in tables.values()), sum(added.values()), added)
+            for (tables, _import_id), added in zip(files, new, strict=True)
+        ]
+
+    def _append_table_of_files(self, fact: type[Fact], table: pa.Table) -> list[tuple[int, int]]:
+        """How many rows were new, by number of the file."""
+        self._connection.register(BATCH, table)
+        try:
+            self.execute(appending.batch_of_files_sql(fact))
+        finally:
+            self._let_go_of_batch()
+        low, high, repeated = self.rows(appending.BATCH_SHAPE_SQL)[0]
+        if repeated:
+            self.execute(appending.REPEATED_IN_FILES_SQL)
+        if self.rows(appending.known_sql(fact), [low, high])[0][0]:
+            self.execute(appending.earlier_sql(fact), [low, high])
+            self.execute(appending.only_new_sql(fact), [low, high])
+        added = self.rows(appending.NEW_BY_FILE_SQL)
+        self.execute(appending.insert_sql(fact, False))
+        self.execute(f"DROP TABLE {BATCH}_rows")
+        return [(int(number), int(count)) for number, count in added]
 
     def _append_table(self, fact: type[Fact], table: pa.Table, import_id: str | None) -> int:
         # In several record batches the engine reads the rows with all its threads.

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from steelyard.app.demo import FOLDER, SimulatedDemo
+from steelyard.app.demo import SimulatedDemo
+from steelyard.app.demo_mark import FOLDER
 from steelyard.app.settings import Settings
 from steelyard.simulation.simulate import TRUTH
 from steelyard.simulation.truth import GroundTruth
