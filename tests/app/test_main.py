@@ -14,6 +14,8 @@ import pytest
 from steelyard.app.posting import posting_parameters
 from steelyard.app.settings import Settings
 from steelyard.app.wiring import ports
+from steelyard.primitives.i18n import choose
+from steelyard.store.failures import failures_told
 from steelyard.surfaces.cli import run
 
 CARD = "GPU-5e3c1a2b-0000-4000-8000-000000000001"
@@ -176,3 +178,69 @@ def test_settings_reach_the_ledgers() -> None:
     ]
     assert [(weight.model, weight.weight_ppm) for weight in parameters.model_weights] == [("A100", 1_500_000)]
     assert posting_parameters(Settings()).tenant_rules
+
+
+@pytest.mark.parametrize("command", [["q1"], ["q2"], ["ask", "who", "is", "on", CARD]])
+def test_a_mistake_in_the_settings_stops_a_question_too(
+    command: list[str], dump: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STEELYARD_DATA", str(tmp_path / "data"))
+    assert run(ports(), ["import", str(dump), "--as-of", "2026-11-30T02:00:00Z"]) == 0
+    (tmp_path / "data/steelyard.toml").write_text("grain_minutes = 45\n")
+    capsys.readouterr()
+    assert run(ports(), command) == 2
+    assert "grain_minutes" in capsys.readouterr().err
+
+
+def test_the_language_of_the_settings_file_is_spoken(
+    dump: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STEELYARD_DATA", str(tmp_path / "data"))
+    for variable in ("STEELYARD_LANG", "LC_ALL", "LC_MESSAGES", "LANG"):
+        monkeypatch.delenv(variable, raising=False)
+    assert run(ports(), ["import", str(dump), "--as-of", "2026-11-30T02:00:00Z"]) == 0
+    capsys.readouterr()
+    assert run(ports(), ["q1"]) == 0
+    english = capsys.readouterr().out
+    (tmp_path / "data/steelyard.toml").write_text('lang = "zh"\n')
+    assert run(ports(), ["q1"]) == 0
+    chinese = capsys.readouterr().out
+    assert english.isascii() or "\u5361" not in english
+    assert any("\u4e00" <= character <= "\u9fff" for character in chinese)
+    choose(None)
+
+
+def test_a_language_that_there_is_not_is_one_line(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STEELYARD_LANG", "xx")
+    assert run(ports(), ["version"]) == 2
+    assert capsys.readouterr().err == "steelyard: STEELYARD_LANG: expected one of en, zh; found 'xx'\n"
+
+
+def test_a_command_without_stdout_is_one_line_and_no_traceback() -> None:
+    command = f"{sys.executable} -m steelyard.app.main version >&-"
+    result = subprocess.run(["/bin/sh", "-c", command], stderr=subprocess.PIPE, text=True, check=False)
+    assert result.returncode == 3
+    assert result.stderr.startswith("steelyard: ")
+    assert result.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("at", [1, 12, 40])
+def test_an_interrupted_import_ends_with_130_and_one_line(
+    at: int, dump: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from steelyard.store import Store
+
+    statement, count = Store._run, [0]
+
+    def interrupted(self: Store, sql: str, parameters: Any) -> Any:
+        count[0] += 1
+        if count[0] == at:
+            with failures_told():
+                raise RuntimeError("Query interrupted")
+        return statement(self, sql, parameters)
+
+    monkeypatch.setattr(Store, "_run", interrupted)
+    assert run(ports(), ["import", str(dump), "--data", str(tmp_path / "data")]) == 130
+    assert capsys.readouterr().err.count("\n") <= 1

@@ -185,3 +185,11 @@ def test_a_file_that_is_no_settings_file_is_one_line(tmp_path: Path, content: by
 def test_a_settings_file_that_is_named_and_not_there_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no such settings file"):
         load_settings(tmp_path, tmp_path / "absent.toml")
+
+
+@pytest.mark.parametrize("text", ["xx", "kli", "de_DE"])
+def test_a_language_without_a_catalogue_is_one_line_with_those_that_there_are(tmp_path: Path, text: str) -> None:
+    (tmp_path / FILE_NAME).write_text(f'lang = "{text}"\n')
+    with pytest.raises(UsageError, match="expected one of en, zh") as caught:
+        load_settings(tmp_path)
+    assert len(str(caught.value).splitlines()) == 1

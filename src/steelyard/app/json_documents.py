@@ -9,6 +9,7 @@ its items first (``RawList``) and each is parsed when it is its turn: that takes
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
@@ -93,8 +94,10 @@ def item_of(raw: msgspec.Raw) -> tuple[Any, bool]:
     try:
         return orjson.loads(memoryview(raw)), False
     except orjson.JSONDecodeError as error:
-        text, replaced = to_text(bytes(raw))
-        if replaced:
+        data = bytes(raw)
+        whole = without_lone_surrogates(data)
+        text, replaced = to_text(whole)
+        if replaced or whole != data:
             with contextlib.suppress(orjson.JSONDecodeError):
                 return orjson.loads(text), True
         raise SourceMalformed(f"not JSON: {error}", excerpt=text[:200]) from None
@@ -109,13 +112,19 @@ def _split(data: bytes) -> RawList | None:
     return found if found.kind.endswith("List") else None
 
 
+_ESCAPE: Final = re.compile(
+    rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(u[dD][89a-fA-F][0-9a-fA-F]{2})|.)", re.DOTALL
+)
+"""An escape: a pair of surrogates, one alone (group 1), or any other."""
+
 _LIST: Final = msgspec.json.Decoder(RawList)
 
 
 def parse(data: bytes, depth_max: int) -> tuple[Any, bool]:
     """The document (a List as a RawList), and whether bytes that are no UTF-8 had to be replaced.
 
-    Raises FileRefused: ``json_too_deep`` or ``malformed_json`` (cut off, NaN, Infinity, lone surrogates, anything after the end).
+    Raises FileRefused: ``json_too_deep`` or ``malformed_json`` (cut off, NaN, Infinity, anything after the end). Escapes of lone
+    surrogates count as bytes that had to be replaced.
     """
     extent = extent_of(data)
     if extent.depth > depth_max:
@@ -130,12 +139,22 @@ def parse(data: bytes, depth_max: int) -> tuple[Any, bool]:
     try:
         return orjson.loads(data), False
     except orjson.JSONDecodeError as error:
+        whole = without_lone_surrogates(data)
+        if whole != data:
+            return parse(whole, depth_max)[0], True
         if "UTF-8" not in str(error):
             raise FileRefused("malformed_json", f"not JSON: {error}") from None
     try:
         return orjson.loads(to_text(data)[0]), True
     except orjson.JSONDecodeError as error:
         raise FileRefused("malformed_json", f"not JSON: {error}") from None
+
+
+def without_lone_surrogates(data: bytes) -> bytes:
+    """The JSON text with escapes of half a character, which no text can hold, replaced by U+FFFD's; all other bytes as they were."""
+    if b"\\ud" not in data and b"\\uD" not in data:
+        return data
+    return _ESCAPE.sub(lambda match: b"\\ufffd" if match.group(1) else match.group(), data)
 
 
 def is_lines(data: bytes, line_bytes_max: int) -> bool:
@@ -145,7 +164,7 @@ def is_lines(data: bytes, line_bytes_max: int) -> bool:
     if not newline or not first.startswith(b"{") or not first.rstrip().endswith(b"}"):
         return False
     try:
-        orjson.loads(first)
+        orjson.loads(without_lone_surrogates(first))
     except orjson.JSONDecodeError:
         return False
     return bool(rest.strip()) or len(data) > line_bytes_max + 2

@@ -136,7 +136,10 @@ class _Tally:
                 yield more(ctx, code, count)
         if self.replaced:
             yield ctx.finding(
-                SOURCE, "invalid_utf8", f"file {ctx.file}", "bytes that are no UTF-8 were replaced by U+FFFD"
+                SOURCE,
+                "invalid_utf8",
+                f"file {ctx.file}",
+                "bytes that are no UTF-8, or halves of a character, were replaced by U+FFFD",
             )
 
 

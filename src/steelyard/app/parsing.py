@@ -227,7 +227,12 @@ def _read_json(data: bytes, kind: Kind, into: ParsedFile, ctx: ReadContext, batc
 
 
 def _invalid_utf8(ctx: ReadContext) -> Finding:
-    return ctx.finding(SOURCE, "invalid_utf8", f"file {ctx.file}", "bytes that are no UTF-8 were replaced by U+FFFD")
+    return ctx.finding(
+        SOURCE,
+        "invalid_utf8",
+        f"file {ctx.file}",
+        "bytes that are no UTF-8, or halves of a character, were replaced by U+FFFD",
+    )
 
 
 def _pod_resources(documents: Iterable[tuple[int, Any]], ctx: ReadContext, batch: Batch) -> Iterator[Fact]:

@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, SettingsError
 
 from steelyard.primitives.errors import UsageError
-from steelyard.primitives.i18n import _
+from steelyard.primitives.i18n import _, is_spoken, languages
 from steelyard.sources.shared.context import ReadSettings, SharedScheme
 
 FILE_NAME: Final = "steelyard.toml"
@@ -107,6 +107,13 @@ class Settings(BaseSettings):
     def _whole_minutes(cls, value: object) -> object:
         """Variables are text; a literal of numbers wants a number."""
         return int(value) if isinstance(value, str) and value.isascii() and value.isdigit() else value
+
+    @field_validator("lang")
+    @classmethod
+    def _language_exists(cls, value: str | None) -> str | None:
+        if value is not None and not is_spoken(value):
+            raise ValueError(f"expected one of {', '.join(languages())}")
+        return value
 
     @field_validator("hami_timezone", "smi_timezone")
     @classmethod

@@ -26,6 +26,7 @@ from steelyard.surfaces.shared.ports import (
 from steelyard.surfaces.shared.service_ports import NewToken, Role, Server, Token, Tokens
 
 if TYPE_CHECKING:
+    from steelyard.app.settings import Settings
     from steelyard.store import Store
     from steelyard.surfaces.shared.client import ServerClient
 
@@ -57,6 +58,16 @@ def _served_or_own(directory: Path, served: Callable[[ServerClient], T], own: Ca
         return served(ServerClient(address))
 
 
+def _settings_of(directory: Path) -> Settings:
+    """The settings of a directory, checked; whatever is said from here on is said in their language."""
+    from steelyard.app.settings import load_settings
+    from steelyard.primitives.i18n import choose
+
+    settings = load_settings(directory)
+    choose(settings.lang)
+    return settings
+
+
 class DirectoryQuery:
     """Implements ``ports.Query`` for one data directory: its server's, else the file, opened read-only for each question."""
 
@@ -67,7 +78,7 @@ class DirectoryQuery:
         """The answer to Q``number``.
 
         Raises UsageError for a question that is not built, one that takes no instant (or no window), a dimension that does not exist
-        and a directory without data; StoreLocked while another process that is no server holds it.
+        a directory without data and settings that are none; StoreLocked while another process that is no server holds it.
         """
         from steelyard.app.asking import answer_over, check_question
         from steelyard.surfaces.shared.client import RemoteQuery
@@ -82,6 +93,7 @@ class DirectoryQuery:
             with Store.open(self._directory, read_only=True) as store:
                 return answer_over(store, self._directory, number, question)
 
+        _settings_of(self._directory)
         check_question(number, question)
         return _served_or_own(self._directory, lambda client: RemoteQuery(client).answer(number, question), own)
 
@@ -89,11 +101,10 @@ class DirectoryQuery:
 def _post_what_was_cut_off(directory: Path) -> None:
     """Post for an import that was killed, where we may write; where not, the question is refused as long as the mark stands."""
     from steelyard.app.posting import post_what_was_cut_off
-    from steelyard.app.settings import load_settings
     from steelyard.primitives.errors import StoreFailed
     from steelyard.store import Store
 
-    settings = load_settings(directory)
+    settings = _settings_of(directory)
     with suppress(StoreLocked, StoreFailed), Store.open(directory) as store:
         post_what_was_cut_off(store, settings)
 
@@ -116,9 +127,8 @@ class DirectoryImporter:
         def own() -> ImportReport:
             from steelyard.app.importer import FileImporter
             from steelyard.app.posting import post
-            from steelyard.app.settings import load_settings
 
-            settings = load_settings(self._directory)
+            settings = _settings_of(self._directory)
             importer: Importer = FileImporter(self._directory, settings, lambda store: post(store, settings))
             return importer.import_paths(request, progress)
 
@@ -177,19 +187,17 @@ class DirectoryDemo:
         from steelyard.app.demo import SimulatedDemo
         from steelyard.app.holding import is_claimed, served_by
         from steelyard.app.posting import post
-        from steelyard.app.settings import load_settings
 
         if is_claimed(self._directory):
             raise served_by(self._directory)
-        settings = load_settings(self._directory)
+        settings = _settings_of(self._directory)
         return SimulatedDemo(self._directory, settings, lambda store: post(store, settings)).run(spec, progress)
 
 
 def _server(directory: Path) -> Server:
     from steelyard.app.serving import DirectoryServer
-    from steelyard.app.settings import load_settings
 
-    return DirectoryServer(directory, load_settings(directory))
+    return DirectoryServer(directory, _settings_of(directory))
 
 
 def _demo(directory: Path) -> Demo:

@@ -1,6 +1,6 @@
 """Translations: whatever a person reads goes through ``_`` and is looked up in the catalogues under ``primitives/locale``.
 
-English is the source language. The trick to know: the language is chosen once per process (``STEELYARD_LANG``, then the
+English is the source language. The trick to know: the language is chosen once per process (``lang`` of the settings, ``STEELYARD_LANG``, then the
 usual ``LC_ALL``, ``LC_MESSAGES``, ``LANG``), unless a server answers somebody who asked for another (``speaking``), and a message
 that the chosen catalogue lacks comes out in English.
 """
@@ -18,6 +18,7 @@ from typing import Final
 
 DOMAIN: Final = "steelyard"
 LOCALE_DIR: Final = Path(__file__).parent / "locale"
+_settled: list[str] = []
 _ASKED: Final[ContextVar[str | None]] = ContextVar("steelyard_language", default=None)
 
 
@@ -26,11 +27,28 @@ def language() -> str:
     asked = _ASKED.get()
     if asked is not None:
         return asked
+    if _settled:
+        return _settled[0]
     for variable in ("STEELYARD_LANG", "LC_ALL", "LC_MESSAGES", "LANG"):
         value = os.environ.get(variable, "").split(".")[0].split("@")[0]
         if value and value not in ("C", "POSIX"):
             return value
     return "en"
+
+
+def choose(code: str | None) -> None:
+    """Speak the language of the settings from now on, in this process; None: the environment's again."""
+    _settled[:] = [code] if code else []
+
+
+def languages() -> tuple[str, ...]:
+    """The codes of all languages that there are, English first."""
+    return ("en", *sorted(_catalogues() - {"en"}))
+
+
+def is_spoken(code: str) -> bool:
+    """Whether a language code such as ``zh``, ``zh_CN`` or ``en-GB`` names one of them."""
+    return code.split(".")[0].split("@")[0].replace("-", "_").split("_")[0].lower() in languages()
 
 
 @contextmanager
@@ -58,7 +76,9 @@ def _catalogues() -> frozenset[str]:
 @cache
 def catalogue(code: str) -> gettext.NullTranslations:
     """The catalogue of a language; the empty one (English) where there is none."""
-    return gettext.translation(DOMAIN, LOCALE_DIR, languages=[code, code.split("_")[0]], fallback=True)
+    return gettext.translation(
+        DOMAIN, LOCALE_DIR, languages=[code, code.replace("-", "_").split("_")[0]], fallback=True
+    )
 
 
 def _(message: str) -> str:

@@ -10,9 +10,10 @@ from typing import Any
 import typer
 
 from steelyard.primitives.errors import SteelyardError
-from steelyard.primitives.i18n import _
+from steelyard.primitives.i18n import _, choose
 from steelyard.surfaces.cli import options
 from steelyard.surfaces.cli.imports import add_imports
+from steelyard.surfaces.cli.language import check_language
 from steelyard.surfaces.cli.output import put_out
 from steelyard.surfaces.cli.questions import add_questions
 from steelyard.surfaces.cli.serving import add_serving
@@ -62,7 +63,9 @@ def run(ports: Ports, arguments: Sequence[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
+    choose(None)
     try:
+        check_language()
         command = typer.main.get_command(build(ports))
         result = command.main(args=arguments, prog_name="steelyard", standalone_mode=False)
         return result if isinstance(result, int) else 0
@@ -84,5 +87,6 @@ def _path(error: Any) -> str:
 
 
 def _failed(message: str, code: int) -> int:
-    sys.stderr.write(f"steelyard: {printable(message)}\n")
+    if sys.stderr is not None:
+        sys.stderr.write(f"steelyard: {printable(message)}\n")
     return code

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from collections.abc import Callable
@@ -25,8 +26,10 @@ def put_out(
 ) -> None:
     """Print ``document()`` as JSON or ``lines(width, rows_max)`` as text on stdout.
 
-    Raises typer.Exit(141) where the reader of a pipe has gone.
+    Raises typer.Exit(141) where the reader of a pipe has gone, OSError where there is no stdout at all (``>&-``).
     """
+    if sys.stdout is None:
+        raise OSError(errno.EBADF, os.strerror(errno.EBADF), "stdout")
     try:
         if as_json:
             sys.stdout.write(json_text(document()) + "\n")

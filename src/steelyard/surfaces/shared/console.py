@@ -29,8 +29,8 @@ _STYLES: Final = {
 }
 
 
-def _is_terminal(stream: TextIO) -> bool:
-    return stream.isatty() and os.environ.get("TERM", "") != "dumb"
+def _is_terminal(stream: TextIO | None) -> bool:
+    return stream is not None and stream.isatty() and os.environ.get("TERM", "") != "dumb"
 
 
 def width_of(stream: TextIO) -> int | None:
