@@ -24,7 +24,7 @@ CREATE TABLE dim.device (cluster VARCHAR, device_uuid VARCHAR, node VARCHAR, ven
     valid_from_at TIMESTAMP, valid_to_at TIMESTAMP);
 CREATE TABLE dim.node (cluster VARCHAR, node VARCHAR, gpu_product VARCHAR, ready BOOLEAN, ready_changed_at TIMESTAMP,
     extended_resources VARCHAR, first_seen_at TIMESTAMP);
-CREATE TABLE dim.node_capacity (cluster VARCHAR, node VARCHAR, cards_count BIGINT, from_us BIGINT, to_us BIGINT,
+CREATE TABLE dim.node_capacity (cluster VARCHAR, node VARCHAR, cards_count BIGINT, memory_mib BIGINT, from_us BIGINT, to_us BIGINT,
     seen_from_us BIGINT, seen_to_us BIGINT);
 CREATE TABLE dim."grant" (cluster VARCHAR, pod_uid VARCHAR, node VARCHAR, device_uuid VARCHAR, standing VARCHAR);
 CREATE TABLE ledger.usage (cluster VARCHAR, device_uuid VARCHAR, gi BIGINT, grain_at TIMESTAMP, pod_uid VARCHAR, path VARCHAR,

@@ -213,6 +213,7 @@ def test_requests_that_were_never_scheduled_are_counted_and_listed() -> None:
     [
         ({"scheduled_at": at("11:00")}, "09:00", "10:00", 1),
         ({"scheduled_at": at("11:00")}, "09:00", "11:30", 0),
+        ({"scheduled_at": at("11:00")}, "09:00", "11:00", 0),
         ({"created_at": at("11:00")}, "09:00", "10:00", 0),
         ({"last_seen_at": at("08:30")}, "09:00", "10:00", 0),
         ({"gpus": 0}, "09:00", "10:00", 1),

@@ -15,7 +15,7 @@ from steelyard.answers.q02_consumption import ConsumptionSpec
 from steelyard.answers.q02_consumption import answer as consumption
 from steelyard.app.posting import post
 from steelyard.app.settings import Settings
-from steelyard.primitives.instant import parse_instant
+from steelyard.primitives.instant import HOUR_US, Instant, Window, parse_instant
 from steelyard.primitives.unknown import Unknown
 from steelyard.store import Store
 from tests.app.import_samples import CARD, import_files, listing, node, pod, shared_pod, write
@@ -192,3 +192,42 @@ def test_a_pod_seen_running_holds_although_its_stamps_run_ahead(tmp_path: Path) 
     take(tmp_path / "d", node(), ahead, system())
     result = q1(tmp_path / "d")
     assert (result.as_of, figures(result)["holders_count"]) == (NOON, 1)
+
+
+def hours(data: Path, start: Instant, end: Instant) -> dict[str, int]:
+    """Granted, over-committed and memory of a window, in GPU-us and MiB-us."""
+    values = figures(q2(data, window=Window(start, end)))
+    names = ("gpu_hours_granted", "gpu_hours_overcommitted", "compute_granted_gpu_hours", "memory_granted_mib_hours")
+    return {name: values[name] if isinstance(values[name], Unknown) else values[name] * HOUR_US for name in names}
+
+
+@pytest.mark.parametrize(
+    "items",
+    [
+        (shared_pod("a"), claiming(f"{CARD},NVIDIA,8192,50:;")),
+        (plain("n1", 2), pod("a", gpus=2), pod("b", gpus=3), pod("c")),
+        (node(), shared_pod("a"), shared_pod("b"), shared_pod("c"), shared_pod("d")),
+        (pod("a"), pod("b", gpus=2)),
+    ],
+    ids=["share not known", "a counted node given out twice", "a card given out beyond itself", "no capacity basis"],
+)
+def test_windows_that_meet_add_up_to_the_whole_wherever_they_cut_a_grain(
+    tmp_path: Path, items: tuple[dict[str, Any], ...]
+) -> None:
+    data, start = tmp_path / "d", parse_instant("2026-03-01T13:00:00Z")
+    take(data, *items, system(), minute=200)
+    end = start + 2 * HOUR_US
+    whole = hours(data, start, end)
+    assert whole["gpu_hours_granted"] > 0
+    for seconds in (1, 1799, 3600, 5400, 7199):
+        middle = start + seconds * SECOND_US
+        before, after = hours(data, start, middle), hours(data, middle, end)
+        for name, amount in whole.items():
+            if not isinstance(amount, Unknown):
+                assert abs(before[name] + after[name] - amount) <= 4 * len(items), (name, seconds)
+
+
+def test_a_pod_bound_at_the_very_end_of_the_window_was_served(tmp_path: Path) -> None:
+    late = json.loads(json.dumps(shared_pod("late")).replace("12:00:20Z", "12:10:00Z"))
+    take(tmp_path / "d", node(), late, system())
+    assert figures(q2(tmp_path / "d"))["requests_unserved"] == 0

@@ -7,37 +7,54 @@ counts its part of the sum, so the moments between two changes on a card are wal
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
 from steelyard.answers.reading import Record
 from steelyard.definitions.conservation import booked_share_ppm
 from steelyard.definitions.share import WHOLE_PPM
+from steelyard.primitives.instant import INSTANT_MAX, INSTANT_MIN
 
 _CORES_WHOLE: Final = 100
 _PPM_PER_PERCENT: Final = 10_000
+_ONE_CARD: Final = ((INSTANT_MIN, INSTANT_MAX, 1),)
 
 
-def booked_rows(holdings: Iterable[Record], card_memory_mib: Mapping[tuple[str, str], int | None]) -> Iterator[Record]:
+@dataclass(frozen=True, slots=True)
+class Places:
+    """What the places have: ``memory_mib`` of one card by (cluster, place id), None or absent = not known; ``counted``, by (cluster, node),
+    the stretches ``(start, end, cards)`` of nodes whose cards are counted and have no known UUID."""
+
+    memory_mib: Mapping[tuple[str, str], int | None]
+    counted: Mapping[tuple[str, str], Sequence[tuple[int, int, int]]]
+
+    def cards_of(self, cluster: str, kind: str, place: str) -> Sequence[tuple[int, int, int]]:
+        """When the place has how many cards; stretches add up. Empty: nothing bounds what is held there."""
+        if kind == "device":
+            return _ONE_CARD
+        return self.counted.get((cluster, place), ()) if kind == "node" else ()
+
+
+def booked_rows(holdings: Iterable[Record], places: Places) -> Iterator[Record]:
     """One row per holding, clipped to ``start_us`` .. ``end_us``, in the shape of the ledger's booked rows; a second one, of the account
     ``overcommitted``, where it was given more than counts.
 
-    ``card_memory_mib``: by (cluster, device UUID). Amounts are floored once per holding. A grant that states no memory or cores holds its
-    share of the card's; where the card's memory is not known, memory is None. At a place without known cards shares are not
-    held against the place's supply: that would need the whole grain.
+    Amounts are floored once per holding. A grant that states no memory or cores holds its share of the card's; where the memory of the
+    place's cards is not known, memory is None.
     """
-    places: dict[tuple[str, str, str], list[Record]] = {}
+    by_place: dict[tuple[str, str, str], list[Record]] = {}
     for row in holdings:
-        places.setdefault((row["cluster"], row["place_kind"], row["place_id"]), []).append(row)
-    for (cluster, kind, place), rows in places.items():
-        memory = card_memory_mib.get((cluster, place)) if kind == "device" else None
+        by_place.setdefault((row["cluster"], row["place_kind"], row["place_id"]), []).append(row)
+    for (cluster, kind, place), rows in by_place.items():
+        memory = places.memory_mib.get((cluster, place))
+        cards = places.cards_of(cluster, kind, place)
         shares = [int(row["share_ppm"]) for row in rows]
         mibs = [memory_held_mib(row, memory) or 0 for row in rows]
         cores = [cores_held_percent(row) or 0 for row in rows]
-        whole = kind == "device"
-        gpu_time = _products(rows, shares, WHOLE_PPM if whole else None)
-        memory_time = _products(rows, mibs, memory) if memory is not None else [None] * len(rows)
-        cores_time = _products(rows, cores, _CORES_WHOLE if whole else None)
+        gpu_time = _products(rows, shares, cards, WHOLE_PPM)
+        memory_time = [None] * len(rows) if memory is None else _products(rows, mibs, cards, memory)
+        cores_time = _products(rows, cores, cards, _CORES_WHOLE)
         for row, product, mib_us, percent_us in zip(rows, gpu_time, memory_time, cores_time, strict=True):
             booked = _booked(row, product // WHOLE_PPM, mib_us, percent_us)
             yield booked
@@ -64,17 +81,23 @@ def cores_held_percent(row: Record) -> int | None:
     return None if row["share_ppm"] is None else int(row["share_ppm"]) // _PPM_PER_PERCENT
 
 
-def _products(rows: Sequence[Record], amounts: Sequence[int], capacity: int | None) -> list[int]:
-    """Per holding, the sum of length x amount; where the amounts present exceed ``capacity`` (None = no bound), of its part of them."""
-    if capacity is None or sum(amounts) <= capacity:
+def _products(
+    rows: Sequence[Record], amounts: Sequence[int], cards: Sequence[tuple[int, int, int]], of_card: int
+) -> list[int]:
+    """Per holding, the sum of length x amount; where the amounts present exceed what the cards have, of its part of them."""
+    if not cards or sum(amounts) <= of_card * min(count for _start, _end, count in cards):
         return [(row["end_us"] - row["start_us"]) * amount for row, amount in zip(rows, amounts, strict=True)]
     products = [0] * len(rows)
-    changes = sorted({row["start_us"] for row in rows} | {row["end_us"] for row in rows})
-    for start, end in pairwise(changes):
+    changes = {row["start_us"] for row in rows} | {row["end_us"] for row in rows}
+    first, last = min(changes), max(changes)
+    changes |= {edge for start, end, _count in cards for edge in (start, end) if first < edge < last}
+    for start, end in pairwise(sorted(changes)):
         present = [i for i, row in enumerate(rows) if row["start_us"] <= start and row["end_us"] >= end]
+        count = sum(count for lo, hi, count in cards if lo <= start and hi >= end)
         total = sum(amounts[i] for i in present)
         for i in present:
-            products[i] += (end - start) * booked_share_ppm(amounts[i], total, capacity)
+            part = booked_share_ppm(amounts[i], total, count * of_card) if count else amounts[i]
+            products[i] += (end - start) * part
     return products
 
 

@@ -6,7 +6,7 @@ which are clipped from the holdings; and into the periods in which a model's wei
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -148,13 +148,13 @@ def lines_of(
     for row in reading.run("held_time", from_us=window.start, to_us=window.end):
         line = line_of(row)
         line.held_us, line.share_unknown = int(row["held_us"]), bool(row["share_unknown"])
-    memory_mib = {key: row["memory_mib"] for key, row in devices.items()}
+    places = _places(reading, devices.values())
     for period in parameter.periods(window):
         part = grains_of(period, parameter.grain_us)
         booked = reading.run("booked", from_us=part.whole.start, to_us=part.whole.end)
         for edge in part.edges:
             cut = reading.run("edge_holdings", from_us=edge.start, to_us=edge.end)
-            booked.extend(clipping.booked_rows(cut, memory_mib))
+            booked.extend(clipping.booked_rows(cut, places))
         for row in booked:
             line = line_of(row)
             _book(line, row, parameter.weight_ppm(line.record["model"], period.start))
@@ -162,6 +162,23 @@ def lines_of(
         if row["pod_uid"] is not None:
             _use(line_of({**row, "place_id": row["device_uuid"]}), row)
     return list(lines.values())
+
+
+def _places(reading: Reading, devices: Iterable[Record]) -> clipping.Places:
+    """What a cut grain is held against. A node's or cluster's cards have a memory where all of them have the same."""
+    counted: dict[tuple[str, str], list[tuple[int, int, int]]] = {}
+    sizes: dict[tuple[str, str], set[int | None]] = {}
+    for row in reading.run("counted_cards"):
+        key = (row["cluster"], row["node"])
+        counted.setdefault(key, []).append((int(row["from_us"]), int(row["to_us"]), int(row["cards_count"])))
+        if row["memory_mib"] is not None:
+            sizes[key] = {max(int(row["memory_mib"]), *(size or 0 for size in sizes.get(key, {0})))}
+    for row in devices:
+        for place in (row["device_uuid"], row["node"], row["cluster"]):
+            if place is not None:
+                sizes.setdefault((row["cluster"], place), set()).add(row["memory_mib"])
+    memory_mib = {key: next(iter(found)) if len(found) == 1 else None for key, found in sizes.items()}
+    return clipping.Places(memory_mib, counted)
 
 
 def _book(line: Line, row: Record, weight_ppm: int) -> None:

@@ -287,9 +287,9 @@ def _unserved(pods: Iterable[Record], lines: Iterable[Line], window: Window) -> 
 
 
 def _was_waiting(row: Record, instant: Instant) -> bool:
-    """Whether the pod was on no node at the instant; a pod that has a node or runs was scheduled, whatever stamp it lacks."""
+    """Whether the pod was on no node up to and at the instant; a pod that has a node or runs was scheduled, whatever stamp it lacks."""
     if row["scheduled_us"] is not None:
-        return bool(row["scheduled_us"] >= instant)
+        return bool(row["scheduled_us"] > instant)
     return row["node"] is None and row["phase"] not in ("Running", "Succeeded")
 
 

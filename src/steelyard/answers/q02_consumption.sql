@@ -30,14 +30,25 @@ ORDER BY cluster, account;
 -- name: edge_holdings
 SELECT
     cluster, place_kind, place_id, node, device_uuid, pod_uid, occupancy, unit_kind, unit_id,
-    share_ppm, memory_mib, cores_percent,
+    -- As the ledger books: a share that is not known holds its least; a figure that no card can have is not known.
+    CASE
+        WHEN share_ppm <= 1000000000000 THEN share_ppm
+        WHEN share_at_least_ppm <= 1000000000000 THEN share_at_least_ppm
+        ELSE 0
+    END AS share_ppm,
+    CASE WHEN memory_mib <= 100000000 THEN memory_mib END AS memory_mib,
+    CASE WHEN cores_percent <= 100000000 THEN cores_percent END AS cores_percent,
     greatest(epoch_us(started_at), $from_us) AS start_us,
     least(epoch_us(coalesce(ended_at, known_to_at)), $to_us) AS end_us
 FROM ledger.holding
 WHERE started_at < make_timestamp($to_us)
     AND coalesce(ended_at, known_to_at) > make_timestamp($from_us)
-    AND share_ppm IS NOT NULL
 ORDER BY cluster, place_kind, place_id, start_us, pod_uid, unit_id;
+
+-- name: counted_cards
+SELECT cluster, node, cards_count, memory_mib, from_us, to_us
+FROM dim.node_capacity
+ORDER BY cluster, node, from_us;
 
 -- name: held_time
 SELECT
