@@ -14,7 +14,7 @@ from steelyard.facts.node import Node
 from steelyard.facts.request import Request
 from steelyard.facts.source_status import SourceStatus
 from steelyard.ledgers.dimensions.registry import build_dimensions
-from steelyard.ledgers.posting import PostingParameters
+from steelyard.ledgers.posting import PostingParameters, prepare_ledger
 from steelyard.ledgers.registry import HOLDING, SUPPLY, model_text
 from steelyard.store import Store
 from tests.ledgers.reference_supply import Key, Row, World
@@ -208,11 +208,10 @@ def by_sql(store: Store, facts: list[Fact], held: list[Row], grain: int) -> dict
     build_dimensions(store, PostingParameters(grain_us=grain))
     columns = [(column.name, column.sql_type) for column in HOLDING.columns]
     store.load_rows("ledger.holding", columns, [[row.get(name) for name, _ in columns] for row in held])
-    for stem in SUPPLY.stages:
-        store.execute(f"CREATE OR REPLACE TABLE dim.{stem} AS {model_text(f'{stem}.sql')}")
+    prepare_ledger(store, SUPPLY)
     rows = store.rows(
         "SELECT place_kind, place_id, node, epoch_us(grain_at), account, service, pod_uid, unit_id, "
-        f"amount_gpu_us, memory_mib_us, cores_percent_us FROM ({model_text('supply.sql')}) AS model"
+        f"amount_gpu_us, memory_mib_us, cores_percent_us FROM ({model_text('supply.sql')}) AS model JOIN ledger.supply_key USING (key_no)"
     )
     keyed = {row[:8]: row[8:] for row in rows}
     assert len(keyed) == len(rows), "two rows have the same key"

@@ -25,6 +25,8 @@ class Ledger:
     """One ledger. ``sql_file`` stands beside this module and is one SELECT with these columns, no two rows alike.
 
     ``stages``: models that stand as tables ``dim.<stem>``, rebuilt in this order right before the ledger's own SELECT, which reads them.
+    ``key_columns``: columns of names that are kept once, in ``ledger.<name>_key``; the stage ``keys_of`` yields every combination, the
+    ledger's SELECT yields ``key_no`` (from ``dim.<name>_key``) in their place, the view ``ledger.<name>`` shows the names.
     ``findings_file``: a SELECT with the columns of ``ledger.finding`` over facts, dimensions and ledgers up to this one, or None.
     """
 
@@ -33,6 +35,16 @@ class Ledger:
     sql_file: str
     findings_file: str | None = None
     stages: tuple[str, ...] = ()
+    key_columns: tuple[str, ...] = ()
+    keys_of: str | None = None
+
+    @property
+    def stored_columns(self) -> tuple[LedgerColumn, ...]:
+        """What an entry holds: all columns, or ``key_no`` in place of the key columns."""
+        if not self.key_columns:
+            return self.columns
+        others = tuple(column for column in self.columns if column.name not in self.key_columns)
+        return (LedgerColumn("key_no", "BIGINT"), *others)
 
 
 def model_text(file: str) -> str:
@@ -108,7 +120,9 @@ SUPPLY: Final = Ledger(
     ),
     sql_file="supply.sql",
     findings_file="supply_findings.sql",
-    stages=("supply_site", "supply_stretch", "supply_piece", "supply_load"),
+    stages=("supply_site", "supply_stretch", "supply_piece", "supply_load", "supply_place"),
+    key_columns=("cluster", "place_kind", "place_id", "node", "device_uuid"),
+    keys_of="supply_place",
 )
 
 USAGE: Final = Ledger(
@@ -138,5 +152,5 @@ USAGE: Final = Ledger(
 
 LEDGERS: Final[tuple[Ledger, ...]] = (HOLDING, SUPPLY, USAGE)
 
-FINDINGS: Final = ("inventory_findings.sql",)
+FINDINGS: Final = ("inventory_findings.sql", "evidence_findings.sql")
 """Findings that stand on facts and dimensions alone and belong to no ledger; columns as ``Ledger.findings_file``."""

@@ -8,8 +8,8 @@ and cut by those stretches); ``supply.sql`` cuts into grains and takes the balan
 
 Rules that are decided here, beside ``definitions.md`` section 3:
 
-- A card's supply runs from its first sighting, measured sample or holding to the last of them (to the end of a sample that stands for two minutes or more); a gap
-  between two cards of one slot is posted to place ``slot``.
+- A card's supply runs from its first sighting, measured sample or holding to the last of them (to the end of a sample that stands for
+  two minutes or more); a gap between two cards of one slot is posted to place ``slot``.
 - A sample without any figure is no measurement. A card is up in the minutes of its measured samples, an hour a sample at most.
 - Lost: from the sighting or kernel event (Xid 79, fell off the bus) to the next sighting that says the card is well.
 - Not ready: a node's spell runs from its transition to the transition back; a later transition in between means that it was ready for a

@@ -447,46 +447,50 @@ slot_grain AS (
         CROSS JOIN parameter
     ) AS cut
     GROUP BY cluster, node, slot, grain_us_at
+),
+
+site_key AS (
+    SELECT site.site_no, key.key_no
+    FROM dim.supply_site AS site
+    JOIN dim.supply_key AS key
+        ON key.cluster = site.cluster AND key.place_kind = site.place_kind AND key.place_id = site.place_id
+        AND key.node IS NOT DISTINCT FROM site.node
 )
 
 SELECT
-    site.cluster, site.place_kind, site.place_id, site.node,
-    CASE WHEN site.place_kind = 'device' THEN site.place_id END AS device_uuid,
-    make_timestamp(posting.grain_us_at) AS grain_at,
-    holder.account,
+    site.key_no, make_timestamp(posting.grain_us_at) AS grain_at, holder.account,
     CASE posting.service WHEN 0 THEN 'up' WHEN 1 THEN 'unknown' WHEN 2 THEN 'down' END AS service,
     holder.pod_uid, holder.unit_id,
     posting.gpu_us AS amount_gpu_us, posting.mib_us AS memory_mib_us, posting.percent_us AS cores_percent_us
 FROM held_posting AS posting
 JOIN holder ON holder.holder_no = posting.holder_no
-JOIN dim.supply_site AS site ON site.site_no = posting.site_no
+JOIN site_key AS site ON site.site_no = posting.site_no
 WHERE posting.gpu_us <> 0 OR posting.mib_us <> 0 OR posting.percent_us <> 0
 UNION ALL
 SELECT
-    site.cluster, site.place_kind, site.place_id, site.node,
-    CASE WHEN site.place_kind = 'device' THEN site.place_id END,
-    make_timestamp(memo.grain_us_at), 'overcommitted',
-    CASE memo.service WHEN 0 THEN 'up' WHEN 1 THEN 'unknown' WHEN 2 THEN 'down' END,
-    memo.pod_uid, memo.unit_id, memo.gpu_us, memo.mib_us, memo.percent_us
-FROM memo_posting AS memo
-JOIN dim.supply_site AS site ON site.site_no = memo.site_no
-WHERE memo.gpu_us <> 0 OR memo.mib_us <> 0 OR memo.percent_us <> 0
-UNION ALL
-SELECT
-    site.cluster, site.place_kind, site.place_id, site.node,
-    CASE WHEN site.place_kind = 'device' THEN site.place_id END,
-    make_timestamp(posting.grain_us_at),
+    site.key_no, make_timestamp(posting.grain_us_at),
     CASE WHEN posting.side = 0 THEN 'supply' WHEN posting.rest_account = 0 THEN 'free' ELSE 'unobserved' END,
     CASE posting.service WHEN 0 THEN 'up' WHEN 1 THEN 'unknown' WHEN 2 THEN 'down' END,
     NULL, NULL, posting.gpu_us, posting.mib_us, posting.percent_us
 FROM place_posting AS posting
-JOIN dim.supply_site AS site ON site.site_no = posting.site_no
+JOIN site_key AS site ON site.site_no = posting.site_no
 WHERE posting.gpu_us <> 0 OR posting.mib_us <> 0 OR posting.percent_us <> 0
 UNION ALL
 SELECT
-    slot_grain.cluster, 'slot', slot_grain.node || '/' || slot_grain.slot, slot_grain.node, NULL,
-    make_timestamp(slot_grain.grain_us_at), side.account, side.service, NULL, NULL, slot_grain.gpu_us, NULL, slot_grain.gpu_us * 100
+    site.key_no, make_timestamp(memo.grain_us_at), 'overcommitted',
+    CASE memo.service WHEN 0 THEN 'up' WHEN 1 THEN 'unknown' WHEN 2 THEN 'down' END,
+    memo.pod_uid, memo.unit_id, memo.gpu_us, memo.mib_us, memo.percent_us
+FROM memo_posting AS memo
+JOIN site_key AS site ON site.site_no = memo.site_no
+WHERE memo.gpu_us <> 0 OR memo.mib_us <> 0 OR memo.percent_us <> 0
+UNION ALL
+SELECT
+    key.key_no, make_timestamp(slot_grain.grain_us_at), side.account, side.service, NULL, NULL, slot_grain.gpu_us, NULL,
+    slot_grain.gpu_us * 100
 FROM slot_grain
+JOIN dim.supply_key AS key
+    ON key.place_kind = 'slot' AND key.cluster = slot_grain.cluster AND key.node = slot_grain.node
+    AND key.place_id = slot_grain.node || '/' || slot_grain.slot
 CROSS JOIN (
     SELECT 'supply' AS account, CAST(NULL AS VARCHAR) AS service
     UNION ALL
