@@ -292,3 +292,22 @@ def test_the_cluster_of_the_settings_is_carried_where_the_command_names_none(tmp
     import_files(tmp_path / "d", path, settings=Settings(cluster="east"))
     import_files(tmp_path / "d", path, settings=Settings(cluster="east"), cluster="west")
     assert rows(tmp_path / "d", "SELECT cluster FROM fact.request ORDER BY ALL") == [("east",), ("west",)]
+
+
+def test_a_query_by_index_finds_its_cards_in_the_list_beside_it(tmp_path: Path) -> None:
+    query = write(tmp_path / "a.csv", "index, memory.used [MiB], memory.total [MiB]\n0, 5 MiB, 81920 MiB\n")
+    cards = write(tmp_path / "b.txt", f"GPU 0: NVIDIA A100-SXM4-80GB (UUID: {CARD})\n")
+    import_files(tmp_path / "d", query, cards, node="n1")
+    assert "device_unresolved" not in codes(tmp_path / "d")
+    assert rows(tmp_path / "d", "SELECT DISTINCT device_uuid FROM fact.device_sample") == [(CARD,)]
+
+
+def test_a_list_of_serial_uuid_node_and_status_is_the_sites_inventory(tmp_path: Path) -> None:
+    listed = write(tmp_path / "assets.csv", f"serial,uuid,node,status\n123,{CARD},n1,in use\n")
+    assert [file.kind for file in import_files(tmp_path / "d", listed).files] == ["inventory"]
+
+
+def test_a_holding_since_the_year_one_is_refused_and_said(tmp_path: Path) -> None:
+    lent = write(tmp_path / "h.csv", f"device_uuid,holder,from,to\n{CARD},lab,0001-01-01,2026-03-01\n")
+    import_files(tmp_path / "d", lent)
+    assert codes(tmp_path / "d") == ["source_malformed"]

@@ -34,10 +34,11 @@ class Kind:
 
 @dataclass(frozen=True, slots=True)
 class Detected:
-    """What a file is: its kind, and for nvidia-smi which of its forms."""
+    """What a file is: its kind, and for nvidia-smi which of its forms, and how its text begins."""
 
     kind: Kind
     smi_form: str | None = None
+    head: str | None = None
 
     @property
     def by_place(self) -> bool:
@@ -46,7 +47,7 @@ class Detected:
             return self.kind.by_place
         from steelyard.sources.nvidia_smi import needs_directory
 
-        return bool(needs_directory(self.smi_form))
+        return bool(needs_directory(self.smi_form, self.head))
 
     @property
     def is_lines(self) -> bool:
@@ -152,7 +153,7 @@ def detect_text(text: str) -> Detected | None:
     head = text[:HEAD_CHARACTERS]
     kind = _detect_csv(head)  # first: an asset list has columns that a query of nvidia-smi has too
     if kind is None and (form := smi_form(head)) is not None:
-        return Detected(KINDS["nvidia_smi"], form)
+        return Detected(KINDS["nvidia_smi"], form, head)
     kind = kind or _detect_marks(head)
     return Detected(kind) if kind is not None else None
 

@@ -169,7 +169,7 @@ def detect(content: Content, forced: Kind | None) -> Detected:
         form = smi_form(head) if forced.name == "nvidia_smi" else None
         if forced.name == "nvidia_smi" and form is None:
             raise FileRefused("unrecognised_file", "expected an output of nvidia-smi, found none of its forms")
-        return Detected(forced, form)
+        return Detected(forced, form, head if form is not None else None)
     if is_binary(content.data[:4096]):
         raise FileRefused("binary_file", "expected text or JSON, found binary data")
     if looks_like_json(head):

@@ -72,6 +72,16 @@ _APP_COLUMNS: Final = {
 }
 
 
+_ANYBODYS: Final = frozenset({"index", "uuid", "name", "serial", "count", "timestamp", "pstate", "pid", "time"})
+"""Names of nvidia-smi that any other list of cards may use too; all its further names have a mark of their own."""
+
+_SITES_TOO: Final = frozenset({"gpu_uuid", "gpu_name", "gpu_serial"})
+
+_OWN: Final = re.compile(
+    r"[a-z0-9_]{1,60}\.[a-z0-9_.]{1,80}|gpu_[a-z_]{1,40}|(?:driver|vbios|inforom)_[a-z_]{1,40}|compute_[a-z]{1,20}|[a-z_]{1,40}_mode"
+)
+
+
 @dataclass(slots=True)
 class _Header:
     """Meaning and unit of each column (None: one that nobody here reads); ``name_at``: the column that may hold commas."""
@@ -106,7 +116,27 @@ def csv_kind(line: str) -> str | None:
         return None
     if "pid" in titles:
         return "smi_accounted_apps" if titles & {"max_memory_usage", "time"} else "smi_compute_apps"
-    return "smi_query_gpu"
+    return "smi_query_gpu" if _is_of_smi(line, titles) else None
+
+
+def _is_of_smi(line: str, titles: set[str]) -> bool:
+    """Whether the names are nvidia-smi's: one with a unit or of a form that is its own, or no other names than its plainest. A site's
+    list of its cards has a UUID and a serial too, beside names that nvidia-smi does not have."""
+    if "[" in line and any(unit for unit in _header(line).units):
+        return True
+    own = any(_OWN.fullmatch(title) and title in _CARD_COLUMNS.keys() - _SITES_TOO for title in titles)
+    if own:
+        return True
+    strange = [title for title in titles - _ANYBODYS if not _OWN.fullmatch(title)]
+    return not strange
+
+
+def shows_uuid(head: str) -> bool:
+    """Whether the first header in the text has a column of UUIDs: without it, cards are named by index or address only."""
+    for line in head.splitlines()[:400]:
+        if "," in line and is_header(line[:65_536]):
+            return "uuid" in _header(line).meanings
+    return False
 
 
 def read_csv(page: Page, lines: Iterator[tuple[int, str]]) -> Iterator[Fact]:

@@ -14,7 +14,7 @@ from steelyard.facts.source_status import SourceStatus
 from steelyard.primitives.errors import SourceUnsupported
 from steelyard.primitives.instant import AT_OBSERVATION, Instant
 from steelyard.sources.nvidia_smi.capture_form import Section, collected_at, sections_of
-from steelyard.sources.nvidia_smi.csv_form import read_csv
+from steelyard.sources.nvidia_smi.csv_form import read_csv, shows_uuid
 from steelyard.sources.nvidia_smi.failures import read_failures
 from steelyard.sources.nvidia_smi.list_form import read_list
 from steelyard.sources.nvidia_smi.monitor_form import read_monitor
@@ -47,8 +47,13 @@ _SECOND_ROUND: Final = _FIRST_ROUND | {"smi_table"}
 FORMS: Final = frozenset({*_BY_LINES, *_WITHOUT_FACTS, "smi_xml", "smi_capture"})
 
 
-def needs_directory(form: str) -> bool:
-    """Whether the form shows cards by index or address only, so that it must be read after the forms that show UUIDs."""
+def needs_directory(form: str, head: str | None = None) -> bool:
+    """Whether the form shows cards by index or address only, so that it must be read after the forms that show UUIDs.
+
+    A query has the columns that were asked for: ``head``, the beginning of its text, tells whether UUIDs are among them.
+    """
+    if form == "smi_query_gpu" and head is not None:
+        return not shows_uuid(head)
     return form in ("smi_table", "smi_pmon", "smi_dmon", "smi_compute_apps", "smi_failure", "smi_capture")
 
 

@@ -105,6 +105,8 @@ class _Reading:
 
     def facts(self) -> Iterator[Fact]:
         """Grants first, then what they stand on."""
+        for misshapen in self._node.answer.misshapen:
+            yield from self._refusals.refuse(f"{self._where}: {misshapen}", 0, "")
         for container in self._node.answer.containers or ():
             yield from self._grants(container)
         yield from self._devices()
@@ -283,6 +285,7 @@ class _Reading:
     def _status(self) -> SourceStatus:
         scope = f"node/{self._name}" if self._name is not None else "cluster"
         asked = self._node.answer.containers is not None and self._node.answer.allocatable is not None
+        asked = asked and not self._node.answer.misshapen
         return SourceStatus(
             cluster=self._ctx.cluster,
             source=SOURCE,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain, islice
 from typing import Any, Final
 
 import msgspec
@@ -16,6 +17,7 @@ from steelyard.sources.shared.plain_text import decode_text, plain
 
 NAME_CHARACTERS_MAX: Final = 512
 IDS_MAX: Final = 1_000_000
+MISSHAPEN_MAX: Final = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,12 +42,14 @@ class ListedContainer:
 
 @dataclass(frozen=True, slots=True)
 class NodeAnswer:
-    """What one kubelet said. ``containers`` None: List was not asked; ``allocatable`` None: GetAllocatableResources was not asked."""
+    """What one kubelet said. ``containers`` None: List was not asked; ``allocatable`` None: GetAllocatableResources was not asked.
+    ``misshapen``: what was found in place of what is always there (bounded)."""
 
     node: str | None
     pods_count: int
     containers: Sequence[ListedContainer] | None
     allocatable: Sequence[ListedDevice] | None
+    misshapen: Sequence[str] = ()
 
 
 def decode_payload(payload: bytes | str | object) -> object:
@@ -77,7 +81,44 @@ def _answer(item: Mapping[str, Any], node: str | None) -> NodeAnswer | None:
     pods = _objects(_get(listed or {}, "pod_resources", "podResources"))
     containers = [container for pod in pods for container in _containers(pod)] if listed is not None else None
     offered = _devices(allocatable.get("devices")) if allocatable is not None else None
-    return NodeAnswer(named, len(pods), containers, offered)
+    misshapen = islice(chain(_misshapen_pods(listed), _misshapen_devices(allocatable, "allocatable")), MISSHAPEN_MAX)
+    return NodeAnswer(named, len(pods), containers, offered, tuple(misshapen))
+
+
+def _misshapen_pods(listed: Mapping[str, Any] | None) -> Iterator[str]:
+    """What of a List has another shape than the kubelet gives it. Fields that are absent or null are empty ones."""
+    pods = _get(listed or {}, "pod_resources", "podResources")
+    if pods is not None and not isinstance(pods, list):
+        yield _expected("pod_resources: a list", pods)
+    for pod in pods if isinstance(pods, list) else ():
+        if not isinstance(pod, dict) or _name(pod.get("name")) is None:
+            yield _expected("a pod with a name", pod)
+            continue
+        where = f"pod {_name(pod.get('namespace')) or 'default'}/{_name(pod.get('name'))}"
+        containers = pod.get("containers")
+        if containers is not None and not isinstance(containers, list):
+            yield _expected(f"{where}: containers: a list", containers)
+        for container in containers if isinstance(containers, list) else ():
+            if isinstance(container, dict):
+                yield from _misshapen_devices(container, where)
+            else:
+                yield _expected(f"{where}: a container", container)
+
+
+def _misshapen_devices(holder: Mapping[str, Any] | None, where: str) -> Iterator[str]:
+    devices = (holder or {}).get("devices")
+    if devices is not None and not isinstance(devices, list):
+        yield _expected(f"{where}: devices: a list", devices)
+    for entry in devices if isinstance(devices, list) else ():
+        ids = _get(entry, "device_ids", "deviceIds") if isinstance(entry, dict) else None
+        if not isinstance(entry, dict):
+            yield _expected(f"{where}: an entry of devices", entry)
+        elif ids is not None and not (isinstance(ids, list) and all(isinstance(each, str) for each in ids)):
+            yield _expected(f"{where}: device_ids: a list of texts", ids)
+
+
+def _expected(what: str, found: object) -> str:
+    return f"expected {what}; found {type(found).__name__}"
 
 
 def _containers(pod: Mapping[str, Any]) -> Iterator[ListedContainer]:

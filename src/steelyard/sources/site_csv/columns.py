@@ -61,7 +61,8 @@ def sniff_site_csv(header: tuple[str, ...]) -> str | None:
         return "holdings"
     assets = columns_of(header, INVENTORY_ALIASES)
     bought = {"rack", "owner", "purchased", "warranty", "price", "status"} & assets.keys()
-    if ("serial" in assets or "uuid" in assets) and len(bought) >= 2:
+    named = {"serial", "uuid", "node"} & assets.keys()
+    if (named - {"node"} and len(bought) >= 2) or (len(named) == 3 and bought):
         return "inventory"
     return None
 

@@ -73,6 +73,8 @@ def _holding(row: CsvRow, columns: Mapping[str, str], ctx: ReadContext) -> Itera
             excerpt=row.text,
         )
         return
+    if start < 0:
+        raise SourceMalformed("from: expected a time since 1970, when there was a card to lend", row.line, row.text)
     if end is not None and end <= start:
         raise SourceMalformed("to is not after from", row.line, row.text)
     yield from _facts(row, columns, (start, end), holder, ctx)
