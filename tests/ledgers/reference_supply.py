@@ -188,6 +188,17 @@ def device_places(world: World) -> Iterator[Place]:
     for row in world.holdings:
         if row["place_kind"] == "device":
             seen[row["place_id"]] += [row["started_at"], end_of(row)]
+    for card in world.cards:
+        stays = [row for row in world.holdings if (row["place_kind"], row["place_id"]) == ("node", card["node"])]
+        earlier = [
+            row for row in world.cards
+            if (row["node"] == card["node"] or row["device_uuid"] == card["device_uuid"])
+            and row["first_seen_at"] < card["first_seen_at"]
+        ]  # fmt: skip
+        if stays and not earlier:
+            seen[card["device_uuid"]].append(min(row["started_at"] for row in stays))
+        if stays and card["valid_to_at"] is None:
+            seen[card["device_uuid"]].append(max(end_of(row) for row in stays))
     for uuid, instants in seen.items():
         rows = sorted(
             (r for r in world.cards if r["device_uuid"] == uuid), key=lambda r: (r["first_seen_at"], r["node"])

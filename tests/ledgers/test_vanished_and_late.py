@@ -13,8 +13,11 @@ from steelyard.facts.device_sample import DeviceSample
 from steelyard.facts.import_file import ImportFile
 from steelyard.facts.sighting import Sighting
 from steelyard.facts.source_status import SourceStatus
+from steelyard.ledgers.posting import PostingParameters, post_ledgers
+from steelyard.primitives.clock import FixedClock
+from steelyard.primitives.instant import HOUR_US
 from steelyard.store import Store
-from tests.ledgers.facts_of import at, card, findings, holdings, listing, node, pod, post, seen
+from tests.ledgers.facts_of import EPOCH, at, card, findings, grant, holdings, listing, node, pod, post, seen
 
 DAYS_20 = 20 * 24 * 60
 
@@ -119,8 +122,6 @@ def test_a_sample_stamped_in_a_far_year_is_left_out_with_a_finding() -> None:
 
 
 def test_a_stamp_of_1970_counts_only_where_the_pod_was_seen_in_those_days() -> None:
-    from tests.ledgers.facts_of import EPOCH, grant
-
     years = -EPOCH / 60_000_000
     old = pod(30, created_at=years, scheduled_at=years + 0.1)
     assert [row["started_at"] for row in holdings([old, grant(30)])] != [years + 0.1]
@@ -128,3 +129,46 @@ def test_a_stamp_of_1970_counts_only_where_the_pod_was_seen_in_those_days() -> N
     trace = pod(years + 60, created_at=years, scheduled_at=years + 1)
     (row,) = holdings([trace, grant(years + 60)])
     assert row["started_at"] == pytest.approx(years + 1)
+
+
+@pytest.mark.parametrize(
+    ("facts", "found"),
+    [
+        ([card(30), card(30, node="n2")], ("device_on_two_nodes", "device GPU-a")),
+        ([card(30), card(31, node="n2")], None),
+        ([card(30), card(30, cluster="east")], ("device_in_two_clusters", "device GPU-a")),
+        ([pod(30), pod(30, node="n2")], ("pod_seen_twice", "pod team-a/u1")),
+        ([pod(30), pod(30)], None),
+        ([pod(30), pod(31, node="n2")], None),
+    ],
+)
+def test_facts_that_contradict_each_other_are_found(facts: list[Fact], found: tuple[str, str] | None) -> None:
+    codes = ("device_on_two_nodes", "device_in_two_clusters", "pod_seen_twice")
+    assert {row for row in findings(facts) if row[0] in codes} == ({found} if found else set())
+
+
+def supply_hours(facts: Sequence[Fact]) -> dict[str, float]:
+    """Account -> GPU-hours over all places."""
+    with Store.open_memory() as store:
+        store.append(facts)
+        post_ledgers(store, PostingParameters(), clock=FixedClock(at(600)))
+        rows = store.rows("SELECT account, sum(amount_gpu_us) FROM ledger.supply GROUP BY account")
+    return {account: amount / HOUR_US for account, amount in rows if amount}
+
+
+def test_cards_first_seen_after_an_unplaced_holding_supply_what_it_holds() -> None:
+    """Four cards whose UUIDs are first told five minutes after the only listing of pods: the pod held one of them all along."""
+    held = [pod(120, scheduled_at=0), grant(120), listing(120)]
+    cards = [card(125, f"GPU-{n}") for n in range(4)]
+    hours = supply_hours([*held, *cards])
+    assert hours["held_unplaced"] == 2
+    assert hours["supply"] == pytest.approx(4 * 125 / 60)
+    assert hours["unobserved"] == pytest.approx(4 * 125 / 60 - 2)
+
+
+def test_a_card_that_came_later_or_is_gone_is_not_presumed_by_an_unplaced_holding() -> None:
+    held = [pod(120, scheduled_at=0), grant(120), listing(120)]
+    cards = [card(10, "GPU-1"), card(60, "GPU-1"), card(60, "GPU-2")]
+    assert supply_hours([*held, *cards])["supply"] == pytest.approx((120 + 60) / 60)
+    left = [*cards, card(90, "GPU-2"), smi_round(90)]
+    assert supply_hours([*held, *left])["supply"] == pytest.approx((60 + 60) / 60)

@@ -1,6 +1,8 @@
 -- Places that have supply or take holdings, and the stretch of time of each. A place at one node is a site: a card that moved has one site
 -- per node, which follow each other. basis: `card` a known card; `count` a node of known capacity whose cards have no known UUID;
 -- `transfer` takes only a transfer (its cards are booked one by one); `unknown` no capacity basis: supply is booked as held.
+-- A card is there from its first sighting or dated holding to its last. A holding on an unknown card of its node says as much of the node's
+-- cards: of those that were the first ones seen there, and of those that are there still.
 -- Times are microseconds since 1970; the ends of time stand as -2^62 and 2^62.
 WITH
 holding AS (
@@ -25,6 +27,26 @@ known_device AS (
         GROUP BY cluster, object_uid
     ) AS seen
     GROUP BY cluster, device_uuid
+),
+
+unplaced AS (
+    SELECT cluster, place_id AS node, min(lo) AS lo, max(hi) AS hi
+    FROM holding
+    WHERE place_kind = 'node'
+    GROUP BY cluster, place_id
+),
+
+presumed AS (
+    SELECT
+        card.cluster, card.device_uuid,
+        CASE WHEN card.first_seen_at = first_card.seen_at AND card.first_seen_at = first_home.seen_at THEN unplaced.lo END AS lo,
+        CASE WHEN card.valid_to_at IS NULL THEN unplaced.hi END AS hi
+    FROM dim.device AS card
+    JOIN unplaced ON unplaced.cluster = card.cluster AND unplaced.node = card.node
+    JOIN (SELECT cluster, node, min(first_seen_at) AS seen_at FROM dim.device GROUP BY cluster, node) AS first_card
+        ON first_card.cluster = card.cluster AND first_card.node = card.node
+    JOIN (SELECT cluster, device_uuid, min(first_seen_at) AS seen_at FROM dim.device GROUP BY cluster, device_uuid) AS first_home
+        ON first_home.cluster = card.cluster AND first_home.device_uuid = card.device_uuid
 ),
 
 device_node AS (
@@ -60,6 +82,8 @@ extent AS (
     SELECT cluster, place_kind, place_id, min(lo) AS lo, max(hi) AS hi, min(node) AS node
     FROM (
         SELECT cluster, 'device' AS place_kind, device_uuid AS place_id, lo, hi, NULL AS node FROM known_device
+        UNION ALL
+        SELECT cluster, 'device', device_uuid, lo, hi, NULL FROM presumed
         UNION ALL
         SELECT cluster, place_kind, place_id, lo, hi, node FROM holding
         UNION ALL
