@@ -15,6 +15,7 @@ from steelyard.answers.q02_consumption import ConsumptionSpec
 from steelyard.answers.q02_consumption import answer as consumption
 from steelyard.app.posting import post
 from steelyard.app.settings import Settings
+from steelyard.primitives.errors import UsageError
 from steelyard.primitives.instant import HOUR_US, Instant, Window, parse_instant
 from steelyard.primitives.unknown import Unknown
 from steelyard.store import Store
@@ -231,3 +232,32 @@ def test_a_pod_bound_at_the_very_end_of_the_window_was_served(tmp_path: Path) ->
     late = json.loads(json.dumps(shared_pod("late")).replace("12:00:20Z", "12:10:00Z"))
     take(tmp_path / "d", node(), late, system())
     assert figures(q2(tmp_path / "d"))["requests_unserved"] == 0
+
+
+@pytest.mark.parametrize(
+    ("where", "near"),
+    [
+        ({"gpu": "n1/999"}, "no card is called 'n1/999'; the nearest are: n1/0"),
+        ({"device": "GPU-99999999"}, CARD),
+        ({"pod": "team-a/alive"}, "no pod is called 'team-a/alive'; the nearest are: team-a/live"),
+        ({"tenant": "team-b"}, "no tenant is called 'team-b'; the nearest are: team-a"),
+    ],
+)
+@pytest.mark.parametrize("ask", [q1, q2])
+def test_a_name_that_nobody_knows_is_refused_with_the_nearest(
+    tmp_path: Path, ask: Any, where: dict[str, str], near: str
+) -> None:
+    take(tmp_path / "d", node(), shared_pod("live"), system())
+    with pytest.raises(UsageError) as refusal:
+        ask(tmp_path / "d", where=where)
+    assert near in str(refusal.value)
+    ask(tmp_path / "d", where=where, confined=True)
+
+
+@pytest.mark.parametrize(
+    "where", [{"gpu": "n1/0"}, {"gpu": CARD}, {"pod": "dns"}, {"tenant": "kube-system"}, {"node": "nowhere"}]
+)
+@pytest.mark.parametrize("ask", [q1, q2])
+def test_a_name_that_is_known_and_holds_nothing_is_answered(tmp_path: Path, ask: Any, where: dict[str, str]) -> None:
+    take(tmp_path / "d", node(), system())
+    assert figures(ask(tmp_path / "d", where=where)).get("gpus_held", 0) == 0

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Final, TypeAlias
 
@@ -17,6 +18,17 @@ from steelyard.primitives.i18n import _
 
 SQL: Final = Path(__file__).with_suffix(".sql")
 _LISTED_MAX: Final = 24
+_COMPARED_MAX: Final = 5000
+_NEAR_MAX: Final = 5
+_NAME_MAX: Final = 80
+_NAMED: Final[Mapping[str, tuple[str, str]]] = {
+    "gpu": ("known_cards", "card"),
+    "device": ("known_cards", "card"),
+    "pod": ("known_pods", "pod"),
+    "pod_uid": ("known_pods", "pod"),
+    "tenant": ("known_pods", "tenant"),
+}
+"""Conditions that name one thing: the statement that lists all there are, and what kind of thing."""
 
 Pick: TypeAlias = "Callable[[Record], str | None]"
 """How a record yields the value of a dimension; None = not set."""
@@ -151,6 +163,40 @@ class Filter:
 def filters(where: Mapping[str, str], known: Known, reading: Reading) -> tuple[Filter, ...]:
     """The conditions of a question. Raises UsageError as ``chosen`` does."""
     return tuple(Filter(chosen([name], known, reading)[0], wanted) for name, wanted in where.items() if name.strip())
+
+
+def require_known(where: Sequence[Filter], met: Iterable[Record], reading: Reading) -> None:
+    """Refuse a card, pod or tenant that nobody knows, rather than answer that it holds nothing.
+
+    ``met``: the records of the answer before it is narrowed; a name that one of them has is known without a look into the tables. Raises
+    UsageError with the nearest names there are. A name that is known and holds nothing passes.
+    """
+    named = [condition for condition in where if condition.dimension.name in _NAMED]
+    if not named:
+        return
+    records = list(met)
+    for condition in named:
+        statement, kind = _NAMED[condition.dimension.name]
+        if any(condition.admits(record) for record in records):
+            continue
+        known = reading.run(statement)
+        if any(condition.admits(record) for record in known):
+            continue
+        value = condition.dimension.value
+        names = sorted({str(value(record)) for record in known[:_COMPARED_MAX] if value(record) is not None})
+        if kind == "card":
+            names += [
+                f"{row['node']}/{row['device_index']}"
+                for row in known[:_COMPARED_MAX]
+                if row["device_index"] is not None
+            ]
+        near = get_close_matches(condition.wanted[:_NAME_MAX], names, n=_NEAR_MAX, cutoff=0.3) or names[:_NEAR_MAX]
+        refusal = {
+            "card": _("no card is called {name!r}; the nearest are: {near}"),
+            "pod": _("no pod is called {name!r}; the nearest are: {near}"),
+            "tenant": _("no tenant is called {name!r}; the nearest are: {near}"),
+        }
+        raise UsageError(refusal[kind].format(name=condition.wanted[:_NAME_MAX], near=", ".join(near) or _("none")))
 
 
 def grouped(records: Iterable[Record], dimensions: Sequence[Dimension]) -> dict[tuple[str | None, ...], list[Record]]:

@@ -123,12 +123,16 @@ FIGURES: Final[Mapping[str, tuple[str, str]]] = {
 
 @dataclass(frozen=True, slots=True)
 class HoldersSpec:
-    """Q1 as asked: ``at`` None = the last instant that is known; ``by`` groups; ``where`` narrows (dimension or label -> value)."""
+    """Q1 as asked: ``at`` None = the last instant that is known; ``by`` groups; ``where`` narrows (dimension or label -> value).
+
+    ``confined``: whoever asks may not learn which names exist, so one that nobody knows holds nothing instead of being refused.
+    """
 
     at: Instant | None = None
     by: Sequence[str] = ()
     where: Mapping[str, str] = field(default_factory=dict)
     explain: bool = False
+    confined: bool = False
 
 
 def title() -> str:
@@ -154,6 +158,9 @@ def answer(rows: Rows, spec: HoldersSpec) -> Answer:
     if len(scene.outside) == len(times):
         figures = _unknown_figures("; ".join(scene.outside))
         return _assemble(spec, at, scene, (*figures, balance), (), reading)
+    if not spec.confined:
+        met = (*scene.holders, *scene.possible, *(card.record for card in scene.cards.values()))
+        dimensions.require_known(where, met, reading)
     narrow(scene, where)
     figures, coverage = _figures(scene)
     tables = [Table("holders", HOLDER_COLUMNS, _holder_rows(scene))]

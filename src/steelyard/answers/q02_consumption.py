@@ -102,12 +102,16 @@ METHODS: Final[Mapping[str, tuple[str, str]]] = {
 
 @dataclass(frozen=True, slots=True)
 class ConsumptionSpec:
-    """Q2 as asked: ``window`` None = all known time; ``by`` groups (default tenant); ``where`` narrows (dimension or label -> value)."""
+    """Q2 as asked: ``window`` None = all known time; ``by`` groups (default tenant); ``where`` narrows (dimension or label -> value).
+
+    ``confined``: whoever asks may not learn which names exist, so one that nobody knows holds nothing instead of being refused.
+    """
 
     window: Window | None = None
     by: Sequence[str] = ()
     where: Mapping[str, str] = field(default_factory=dict)
     explain: bool = False
+    confined: bool = False
 
 
 def title() -> str:
@@ -141,6 +145,8 @@ def answer(rows: Rows, spec: ConsumptionSpec) -> Answer:
         return _assemble(spec, window, [*_unknown_figures(reason), balance], (), Unknown(reason), reading, [])
     pods = {(row["cluster"], row["pod_uid"]): row for row in reading.run("pods")}
     lines = lines_of(reading, grains, parameter, pods)
+    if not spec.confined:
+        dimensions.require_known(where, (line.record for line in lines), reading)
     unserved = [pod for pod in _unserved(pods.values(), lines, window) if all(c.admits(pod) for c in where)]
     lines = [line for line in lines if all(condition.admits(line.record) for condition in where)]
     coverage = _coverage(reading, grains.touched, times, spec.window)

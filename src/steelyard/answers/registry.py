@@ -17,7 +17,8 @@ from steelyard.primitives.i18n import _
 class Entry:
     """One question. ``title`` gives it in the chosen language, ``title_zh`` is what the
     Chinese catalogue must say. ``takes``: an instant or a
-    window. ``spec``: the class whose fields are ``at`` or ``window``, ``by``, ``where``, ``explain``. ``units``: of its figures by name."""
+    window. ``spec``: the class whose fields are ``at`` or ``window``, ``by``, ``where``, ``explain``, ``confined``.
+    ``units``: of its figures by name."""
 
     number: int
     stem: str

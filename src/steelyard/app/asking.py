@@ -29,7 +29,13 @@ def answer_over(store: Store, directory: Path, number: int, question: Question) 
     check_question(number, question)
     asked = entry(number)
     when = {"at": question.at} if asked.takes == "instant" else {"window": question.window}
-    spec = asked.spec(**when, by=tuple(question.by), where=dict(question.where), explain=question.explain)
+    spec = asked.spec(
+        **when,
+        by=tuple(question.by),
+        where=dict(question.where),
+        explain=question.explain,
+        confined=question.confined,
+    )
     check_posted(store, directory)
     return asked.function(store, spec)
 

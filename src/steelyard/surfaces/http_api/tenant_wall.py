@@ -126,7 +126,7 @@ def scoped(entry: Entry, question: Question, principal: Principal) -> Question:
     if any(name.strip() == "tenant" and value != principal.tenant for name, value in question.where.items()):
         raise Problem("forbidden", _("this token sees the tenant {tenant} only").format(tenant=principal.tenant))
     others = {name: value for name, value in question.where.items() if name.strip() != "tenant"}
-    return replace(question, where={"tenant": principal.tenant, **others})
+    return replace(question, where={"tenant": principal.tenant, **others}, confined=True)
 
 
 def walled(entry: Entry, answer: Answer, principal: Principal) -> Answer:

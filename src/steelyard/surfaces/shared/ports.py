@@ -66,13 +66,15 @@ class Importer(Protocol):
 @dataclass(frozen=True, slots=True)
 class Question:
     """A question as asked: ``at`` for an instant, ``window`` for a stretch; both None = the whole of the stored time, now = its end.
-    ``by``: dimensions or labels to group by. ``where``: dimension -> value filters. ``explain``: add SQL and definitions."""
+    ``by``: dimensions or labels to group by. ``where``: dimension -> value filters. ``explain``: add SQL and definitions. ``confined``: who
+    asks may not learn which names exist."""
 
     at: Instant | None = None
     window: Window | None = None
     by: Sequence[str] = ()
     where: Mapping[str, str] = field(default_factory=dict)
     explain: bool = False
+    confined: bool = False
 
 
 class Query(Protocol):
