@@ -172,3 +172,17 @@ def test_a_card_that_came_later_or_is_gone_is_not_presumed_by_an_unplaced_holdin
     assert supply_hours([*held, *cards])["supply"] == pytest.approx((120 + 60) / 60)
     left = [*cards, card(90, "GPU-2"), smi_round(90)]
     assert supply_hours([*held, *left])["supply"] == pytest.approx((60 + 60) / 60)
+
+
+def test_a_card_that_only_a_list_of_holdings_names_is_supplied_as_held_and_said_to_be_unknown() -> None:
+    lent = grant(
+        120, scheme="declared", source="site_csv", device_uuid="not-a-card", unit_kind="gpu", valid_from_at=0,
+        claim_state="accepted",
+    )  # fmt: skip
+    facts = [pod(120, scheduled_at=0, source="site_csv"), lent, listing(120)]
+    with Store.open_memory() as store:
+        store.append(facts)
+        post_ledgers(store, PostingParameters(), clock=FixedClock(at(600)))
+        assert store.rows("SELECT code, subject FROM ledger.finding") == [("supply_unknown", "device not-a-card")]
+        assert store.rows("SELECT count(*) FROM dim.device") == [(0,)]
+    assert supply_hours(facts) == {"held": 2, "supply": 2}
