@@ -97,4 +97,6 @@ def error_of(found: Any, status: int) -> SteelyardError:
     if kind in _PASSES:
         wait = found.get("retry_after_seconds")
         return SourceUnavailable(detail, float(wait) if isinstance(wait, int | float) else None)
-    return {"locked": StoreLocked, "unsupported": SourceUnsupported, "store_failed": StoreFailed}.get(kind, UsageError)(detail)
+    return {"locked": StoreLocked, "unsupported": SourceUnsupported, "store_failed": StoreFailed}.get(kind, UsageError)(
+        detail
+    )
