@@ -280,7 +280,7 @@ def _sole_stays(truth: GroundTruth, *, mig: bool) -> dict[tuple[str, str], list[
         cuts = sorted({at for row in others for at in (row.started_at, row.ended_at or end)})
         for start, stop in pairwise(cuts):
             here = [row for row in others if row.started_at <= start and stop <= (row.ended_at or end)]
-            whole = mig or here and here[0].share_ppm == 1_000_000
+            whole = mig or (here and here[0].share_ppm == 1_000_000)
             if len(here) == 1 and here[0].device_uuid and whole:
                 found[here[0].pod_uid, place].append((start, stop))
     return dict(found)
