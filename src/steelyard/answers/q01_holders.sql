@@ -106,7 +106,7 @@ WHERE cluster = $cluster
 
 -- name: healthy_then
 SELECT device_uuid
-FROM fact.device
+FROM dim.device_sighting
 WHERE cluster = $cluster
     AND device_uuid IN (SELECT unnest($device_uuids))
     AND healthy IS NOT NULL

@@ -26,7 +26,7 @@ addressed AS (
 ),
 slotted AS (
   SELECT
-    p.cluster, p.device_uuid, p.at_node AS node, p.occurred_at, p.source, p.basis, p.fact_id,
+    p.cluster, p.device_uuid, p.at_node AS node, p.occurred_at, p.source, p.basis, p.healthy, p.fact_id,
     CASE
       WHEN p.at_node IS NULL THEN NULL
       ELSE coalesce(p.pci_address, a.pci_address, 'index/' || CAST(p.device_index AS VARCHAR))
@@ -43,7 +43,7 @@ clashes AS (
   HAVING count(DISTINCT device_uuid) > 1
 )
 SELECT
-  s.cluster, s.device_uuid, s.node, s.occurred_at, s.source, s.basis, s.fact_id,
+  s.cluster, s.device_uuid, s.node, s.occurred_at, s.source, s.basis, s.healthy, s.fact_id,
   CASE WHEN c.slot IS NULL THEN s.slot END AS slot
 FROM slotted AS s
 LEFT JOIN clashes AS c
