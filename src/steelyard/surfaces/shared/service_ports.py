@@ -84,7 +84,8 @@ class CollectorStatus:
 
 
 class Collectors(Protocol):
-    """Whatever collects on its own while the server runs. It writes through the store that ``app.serving`` hands it."""
+    """Whatever collects on its own while the server runs. It writes through the store that ``app.serving`` hands it, from threads of its own: a
+    round's facts and their posting in one ``transaction``, so that readers never see facts that the ledgers do not know."""
 
     def start(self) -> None:
         """Begin; returns at once."""
