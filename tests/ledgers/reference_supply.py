@@ -175,19 +175,22 @@ def uniform(memories: Sequence[int | None]) -> int | None:
 
 def device_places(world: World) -> Iterator[Place]:
     """Every card that was seen, and every card that is only named by a holding."""
-    seen: dict[str, list[int]] = defaultdict(list)
+    starts: dict[str, list[int]] = defaultdict(list)
+    ends: dict[str, list[int]] = defaultdict(list)
     for row in world.cards:
-        seen[row["device_uuid"]] += [row["first_seen_at"], row["last_seen_at"]]
+        starts[row["device_uuid"]].append(row["first_seen_at"])
+        ends[row["device_uuid"]].append(row["last_seen_at"])
     for row in world.samples:
         interval = row["interval_us"] or 0
-        seen[row["device_uuid"]] += [
-            row["occurred_at"],
-            row["occurred_at"] + (interval if 2 * MINUTE <= interval <= HOUR else 0),
-        ]
-    known = set(seen)
+        starts[row["device_uuid"]].append(row["occurred_at"])
+        ends[row["device_uuid"]].append(
+            row["occurred_at"] + (interval if 2 * MINUTE <= interval <= HOUR else 0)
+        )  # fmt: skip
+    known = set(starts)
     for row in world.holdings:
         if row["place_kind"] == "device":
-            seen[row["place_id"]] += [row["started_at"], end_of(row)]
+            starts[row["place_id"]].append(row["started_at"])
+            ends[row["place_id"]].append(end_of(row))
     for card in world.cards:
         stays = [row for row in world.holdings if (row["place_kind"], row["place_id"]) == ("node", card["node"])]
         earlier = [
@@ -196,10 +199,10 @@ def device_places(world: World) -> Iterator[Place]:
             and row["first_seen_at"] < card["first_seen_at"]
         ]  # fmt: skip
         if stays and not earlier:
-            seen[card["device_uuid"]].append(min(row["started_at"] for row in stays))
+            starts[card["device_uuid"]].append(min(row["started_at"] for row in stays))
         if stays and card["valid_to_at"] is None:
-            seen[card["device_uuid"]].append(max(end_of(row) for row in stays))
-    for uuid, instants in seen.items():
+            ends[card["device_uuid"]].append(max(end_of(row) for row in stays))
+    for uuid in starts:
         rows = sorted(
             (r for r in world.cards if r["device_uuid"] == uuid), key=lambda r: (r["first_seen_at"], r["node"])
         )
@@ -208,7 +211,7 @@ def device_places(world: World) -> Iterator[Place]:
             homes = [(0, min((r["node"] for r in world.holdings if r["place_id"] == uuid and r["node"]), default=None))]
         memory = max((row["memory_mib"] for row in rows if row["memory_mib"] is not None), default=None)
         basis = "card" if uuid in known else "unknown"
-        start, end = min(instants), max(instants)
+        start, end = min(starts[uuid]), max(ends[uuid])
         yield Place("device", uuid, basis, memory, start, end, [(start, end, 1)], homes)
 
 
