@@ -66,6 +66,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "NODES.csv").write_text(NODES_CSV, encoding="utf-8")
     assert run("steelyard demo --gpus 8 --days 1 --data demo-data", folder).returncode == 0
     assert run("steelyard import cluster.json", folder).returncode == 0
+    assert run("steelyard import --node node-1 node-1.xml", folder).returncode == 0
     return folder
 
 
