@@ -261,3 +261,25 @@ def test_a_name_that_nobody_knows_is_refused_with_the_nearest(
 def test_a_name_that_is_known_and_holds_nothing_is_answered(tmp_path: Path, ask: Any, where: dict[str, str]) -> None:
     take(tmp_path / "d", node(), system())
     assert figures(ask(tmp_path / "d", where=where)).get("gpus_held", 0) == 0
+
+
+def test_the_card_of_a_pod_that_vanished_is_not_free_between_its_last_sighting_and_its_absence(tmp_path: Path) -> None:
+    def listed(minute: int, *items: dict[str, Any]) -> None:
+        path = write(tmp_path / f"watched-{minute}.json", listing(*items))
+        instant = NOON + minute * 60 * SECOND_US
+        import_files(
+            tmp_path / "d",
+            path,
+            post=lambda store: post(store, Settings()),
+            as_of=instant,
+            expected_interval_us=HOUR_US,
+        )
+
+    other = system()
+    other["metadata"] |= {"namespace": "team-b", "name": "web", "uid": "uid-web"}
+    listed(0, node(), shared_pod("gone"), system(), other)
+    listed(60, node(), system(), other)
+    tail = figures(q1(tmp_path / "d", at=NOON + 30 * 60 * SECOND_US))
+    assert isinstance(tail["gpus_free"], Unknown)
+    assert (tail["gpus_held"], tail["holders_possible_count"], tail["gpus_unobserved"]) == (0, 1, 1)
+    assert figures(q1(tmp_path / "d"))["gpus_free"] == 1

@@ -122,6 +122,7 @@ def _add_cluster(scene: Scene, reading: Reading, time: KnownTime, at: Instant) -
         place.watched = "cluster" in scopes or f"node/{place.record['node']}" in scopes
     unplaced = [record for record in holders if record["certain"] and record["device_uuid"] is None]
     _doubt_near(places, unplaced)
+    _doubt_possible(places, [record for record in holders if not record["certain"]])
     _doubt_unread(places, reading.run("unread_claims", cluster=cluster, at_us=at))
     counted = {place.record["node"] for place in places}
     bare = {row["node"] for row in unplaced if row["place_kind"] == "node" and row["node"] not in counted}
@@ -167,6 +168,18 @@ def _doubt_near(places: Iterable[Card], unplaced: Sequence[Record]) -> None:
         record = vague.get(node) or vague.get(None)
         if record is not None:
             place.doubt = _("how much {pod} takes of node {node} is not known").format(pod=pod_name(record), node=node)
+
+
+def _doubt_possible(places: Iterable[Card], possible: Sequence[Record]) -> None:
+    """Pods that were last seen before the instant and whose end lies somewhere after: their card, else their node's cards, may be taken still."""
+    by_uuid = {row["device_uuid"]: row for row in possible if row["device_uuid"] is not None}
+    by_node = {row["node"]: row for row in possible if row["device_uuid"] is None}
+    for place in places:
+        record = by_uuid.get(place.record.get("device_uuid")) or by_node.get(place.record["node"])
+        if record is not None:
+            place.doubt = _("pod {pod} was last seen before this instant and may hold it still").format(
+                pod=pod_name(record)
+            )
 
 
 def _doubt_unread(places: Iterable[Card], claims: Sequence[Record]) -> None:
