@@ -60,9 +60,11 @@ def test_a_late_fact_reverses_the_row_it_restates_and_posts_the_new_one() -> Non
         change = post(store).changes["holding"]
         assert (change.posted, change.reversed) == (1, 1)
         entries = store.rows(
-            "SELECT run_id, sign, entry_id, epoch_us(ended_at) FROM ledger.holding_entry ORDER BY run_id, sign"
+            "SELECT run_id, sign, epoch_us(ended_at), entry_id FROM ledger.holding_entry ORDER BY run_id, sign"
         )
-        assert entries == [(1, 1, 1, None), (2, -1, 1, None), (2, 1, 3, at(35))]
+        assert [entry[:3] for entry in entries] == [(1, 1, None), (2, -1, None), (2, 1, at(35))]
+        posted, reversed_, restated = (entry[3] for entry in entries)
+        assert posted == reversed_ != restated
         assert store.rows("SELECT epoch_us(ended_at) FROM ledger.holding") == [(at(35),)]
 
 
@@ -155,3 +157,14 @@ def test_a_reversal_and_a_posting_never_share_an_entry_number_by_accident() -> N
         )
         assert wrong == []
         assert store.rows("SELECT count(*) FROM ledger.holding") == [(7,)]
+
+
+def test_two_postings_under_one_number_are_our_own_mistake() -> None:
+    with Store.open_memory() as store:
+        store.append([pod(scheduled_at=1), pod(uid="u2", scheduled_at=1), vgpu(), grant(10, "u2"), card()])
+        post(store)
+        assert store.rows("SELECT count(*) FROM ledger.holding_entry") == [(2,)]
+        store.execute("UPDATE ledger.holding_entry SET entry_id = 7")
+        store.append([pod(40, phase="Succeeded", scheduled_at=1, last_container_end_at=35)])
+        with pytest.raises(InvariantError):
+            post(store)

@@ -3,7 +3,8 @@
 ``app`` calls ``post_ledgers`` after each import or round. A run rebuilds the dimensions, computes every ledger's full set by its SELECT,
 compares it with the net of what stands there, and appends the difference, all in one transaction. The trick to know: an entry is
 reversed by a second row with the same ``entry_id`` and sign -1, so the net is "posted and not reversed", a plain scan, and the sum of
-signs says the same; a test holds both together.
+signs says the same; a test holds both together. The id is a hash of the run and the row, which the engine gives to many rows at once (a
+counter would make it go one by one); that no two postings share one is checked whenever something is reversed.
 
 Sceptic's query: ``SELECT run_id, sign, count(*) FROM ledger.holding_entry GROUP BY ALL ORDER BY ALL``.
 """
@@ -85,7 +86,6 @@ def _ensure_tables(store: Store, ledgers: Sequence[Ledger]) -> None:
     )
     columns = ", ".join(f"{column.name} {column.sql_type}" for column in columns_of(Finding))
     store.execute(f"CREATE TABLE IF NOT EXISTS ledger.finding ({columns})")
-    store.execute("CREATE SEQUENCE IF NOT EXISTS ledger.entry_no")
     for ledger in ledgers:
         _ensure_ledger(store, ledger)
 
@@ -134,11 +134,9 @@ def _post(store: Store, ledger: Ledger, run_id: int) -> Change:
     casts = ", ".join(f"CAST({column.name} AS {column.sql_type}) AS {column.name}" for column in ledger.stored_columns)
     prepare_ledger(store, ledger)
     model = f"SELECT {casts} FROM ({model_text(ledger.sql_file)}) AS model"
-    last = int(store.rows(f"SELECT coalesce(max(entry_id), 0) FROM {entry}")[0][0])
-    if last == 0:
-        store.execute(
-            f"INSERT INTO {entry} SELECT {names}, {run_id}, 1, nextval('ledger.entry_no') FROM ({model}) AS posting"
-        )
+    entry_id = f"CAST(hash({run_id}, {names}) >> 1 AS BIGINT)"
+    if not store.rows(f"SELECT 1 FROM {entry} LIMIT 1"):
+        store.execute(f"INSERT INTO {entry} SELECT {names}, {run_id}, 1, {entry_id} FROM ({model}) AS posting")
         return Change(int(store.rows(f"SELECT count(*) FROM {entry}")[0][0]), 0)
     store.execute(f"CREATE OR REPLACE TEMP TABLE {_FULL} AS {model}")
     net = f"{entry} AS e WHERE e.sign = 1 AND NOT EXISTS (SELECT 1 FROM {entry} AS r WHERE r.sign = -1 AND r.entry_id = e.entry_id)"
@@ -152,14 +150,27 @@ def _post(store: Store, ledger: Ledger, run_id: int) -> Change:
         raise InvariantError(f"ledger {ledger.name}: {doubled} rows stand in it more than once")
     store.execute(
         f"INSERT INTO {entry} SELECT {names}, {run_id}, side, "
-        f"CASE WHEN side = 1 THEN {last} + nextval('ledger.entry_no') ELSE entry_id END FROM {_CHANGE}"
+        f"CASE WHEN side = 1 THEN {entry_id} ELSE entry_id END FROM {_CHANGE}"
     )
     posted, reversed_ = store.rows(
         f"SELECT count(*) FILTER (WHERE side = 1), count(*) FILTER (WHERE side = -1) FROM {_CHANGE}"
     )[0]
     store.execute(f"DROP TABLE {_FULL}")
     store.execute(f"DROP TABLE {_CHANGE}")
+    if reversed_:
+        _check_reversals(store, ledger)
     return Change(int(posted), int(reversed_))
+
+
+def _check_reversals(store: Store, ledger: Ledger) -> None:
+    """Each reversal stands for one posting. Raises InvariantError where two postings share an id, or one is reversed twice."""
+    entry = f"ledger.{ledger.name}_entry"
+    wrong = store.rows(
+        f"SELECT count(*) FROM (SELECT entry_id FROM {entry} WHERE entry_id IN (SELECT entry_id FROM {entry} WHERE sign = -1) "
+        "GROUP BY entry_id HAVING count(*) <> 2 OR sum(sign) <> 0)"
+    )[0][0]
+    if wrong:
+        raise InvariantError(f"ledger {ledger.name}: {wrong} reversals do not stand for one posting each")
 
 
 def _rebuild_findings(store: Store, ledgers: Sequence[Ledger]) -> int:
