@@ -4,8 +4,11 @@
 
 Claims: (a) posting takes at most 6 x ``CREATE TABLE .. AS SELECT device, date_trunc('hour', ts), count(*), avg(sm) .. GROUP BY 1, 2`` on
 the same Parquet files in the same process, with a peak of at most 2 GiB of memory; (b) the time per GPU at 250, 500 and 1,000 GPUs
-lies within 20 % of their mean, less the time of posting an empty estate, which is the same for any size; (c) Q1 at a random past
+lies within 20 % of their mean, fixed costs included (the time of posting an empty estate is printed beside it); (c) Q1 at a random past
 instant answers within 50 ms at the 99th percentile in a warm process.
+
+Pods live 2 to 20 days. The ratio of (a) depends on that: shorter lives mean more holdings and a higher ratio, and it is judged at the
+largest size only, for fixed costs weigh more at the smaller ones.
 
 Samples are one row per device and minute in one Parquet file per day; holdings come from facts of three tenants a card. Each size
 runs in a process of its own, so that its peak memory is its own. The store lies in a file, as in production.
@@ -253,7 +256,7 @@ def measure_apart(devices: int, days: int, repeat: int, questions: int) -> dict[
 
 def verdicts(results: list[dict[str, Any]]) -> dict[str, bool]:
     """Which claims hold."""
-    per_gpu = [(result["posting_seconds"] - result["posting_empty_seconds"]) / result["devices"] for result in results]
+    per_gpu = [result["posting_seconds"] / result["devices"] for result in results]
     mean = statistics.mean(per_gpu)
     largest = results[-1]
     return {
