@@ -322,7 +322,7 @@ def boundaries(world: World, place: Place) -> list[int]:
     """Every instant at which anything could change at the place."""
     cuts = {place.start, place.end}
     for row in world.holdings:
-        cuts |= {row["started_at"], end_of(row)}
+        cuts |= {row["started_at"], end_of(row), row["ended_before_at"] or 0}
     for start, end, _count in place.capacity:
         cuts |= {start, end}
     cuts |= {since for since, _node in place.homes}
@@ -344,6 +344,13 @@ def state_at(world: World, place: Place, t: int) -> tuple[str, str, int | None]:
     vague = any(
         row["share_ppm"] is None and (row["place_kind"], row["place_id"]) == (place.kind, place.name)
         and row["started_at"] <= t < end_of(row)
+        for row in world.holdings
+    ) or any(
+        row["ended_at"] is not None and row["ended_before_at"] is not None and row["ended_at"] <= t < row["ended_before_at"]
+        and (
+            (row["place_kind"], row["place_id"]) == (place.kind, place.name)
+            or (place.kind == "device" and (row["place_kind"], row["place_id"]) == ("node", node))
+        )
         for row in world.holdings
     )  # fmt: skip
     account = "free" if lost or (observed_at(world, node, t) and not vague) else "unobserved"

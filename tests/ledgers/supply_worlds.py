@@ -69,6 +69,7 @@ def holdings(draw: st.DrawFn) -> Row:
         "started_at": start,
         "ended_at": None if still_open else end,
         "known_to_at": end,
+        "ended_before_at": None if still_open else draw(st.one_of(st.none(), INSTANTS)),
     }
 
 

@@ -54,6 +54,7 @@ def held(pod: str, start: int, end: int, **values: Any) -> Row:
         "cluster": "default", "pod_uid": pod, "place_kind": "device", "place_id": "GPU-1", "node": "n1", "device_uuid": "GPU-1",
         "unit_kind": "gpu", "unit_id": None, "occupancy": "held", "share_ppm": 1_000_000, "share_at_least_ppm": 1_000_000,
         "memory_mib": None, "cores_percent": None, "started_at": start, "ended_at": end, "known_to_at": end,
+        "ended_before_at": None,
     }  # fmt: skip
     return {**row, **values}
 
@@ -245,4 +246,27 @@ def test_while_a_holder_of_an_unknown_share_is_there_the_rest_is_not_free(store:
         ("held", "unknown", "p1"): 360,
         ("unobserved", "unknown", None): 1440,
         ("free", "unknown", None): 1800,
+    }
+
+
+def test_what_a_vanished_pod_may_still_hold_is_unobserved_until_a_listing_misses_it(store: Store) -> None:
+    facts = [card(BASE), card(BASE + 2 * HOUR), seen(BASE, BASE + 2 * HOUR)]
+    gone = held("gone", BASE, BASE + HOUR, ended_before_at=BASE + HOUR + HOUR // 2)
+    assert gpu_time(store, facts, [gone]) == {
+        ("supply", None, None): 7200,
+        ("held", "unknown", "gone"): 3600,
+        ("unobserved", "unknown", None): 1800,
+        ("free", "unknown", None): 1800,
+    }
+
+
+def test_the_tail_of_a_pod_whose_card_is_not_known_leaves_every_card_of_its_node_unobserved(store: Store) -> None:
+    facts = [card(BASE), card(BASE + 2 * HOUR), seen(BASE, BASE + 2 * HOUR)]
+    gone = held(
+        "gone", BASE, BASE + HOUR, place_kind="node", place_id="n1", device_uuid=None, ended_before_at=BASE + 2 * HOUR
+    )  # fmt: skip
+    assert gpu_time(store, facts, [gone]) == {
+        ("supply", None, None): 7200,
+        ("free", "unknown", None): 3600,
+        ("unobserved", "unknown", None): 3600,
     }

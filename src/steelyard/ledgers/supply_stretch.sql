@@ -224,6 +224,19 @@ condition AS (
     JOIN ledger.holding AS holding
         ON holding.cluster = site.cluster AND holding.place_kind = site.place_kind AND holding.place_id = site.place_id
     WHERE holding.share_ppm IS NULL OR holding.share_ppm > 1000000000000
+    UNION ALL
+    -- The tail of a vanished pod: it may be there still until a listing misses it. On a node whose card is not known, any card may be its own.
+    SELECT site.site_no, epoch_us(holding.ended_at), epoch_us(holding.ended_before_at), 0, 0, 0, 0, 0, 0, 0, 1
+    FROM dim.supply_site AS site
+    JOIN ledger.holding AS holding
+        ON holding.cluster = site.cluster AND holding.place_kind = site.place_kind AND holding.place_id = site.place_id
+    WHERE holding.ended_before_at > holding.ended_at
+    UNION ALL
+    SELECT site.site_no, epoch_us(holding.ended_at), epoch_us(holding.ended_before_at), 0, 0, 0, 0, 0, 0, 0, 1
+    FROM dim.supply_site AS site
+    JOIN ledger.holding AS holding
+        ON holding.cluster = site.cluster AND holding.place_kind = 'node' AND site.place_kind = 'device' AND holding.place_id = site.node
+    WHERE holding.ended_before_at > holding.ended_at
 ),
 
 condition_within AS (
