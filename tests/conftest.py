@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from steelyard.primitives.i18n import choose
+
 os.environ["STEELYARD_LANG"] = "en"  # claims quote messages in the source language
 
 REPOSITORY = Path(__file__).resolve().parent.parent
@@ -27,6 +29,12 @@ def shared_folder() -> Path | None:
     """The shared folder named by STEELYARD_SHARED, else the one beside the repository; None where there is none."""
     folder = Path(os.environ.get("STEELYARD_SHARED") or REPOSITORY.parent / "shared")
     return folder if (folder / "cases").is_dir() else None
+
+
+@pytest.fixture(autouse=True)
+def language_of_the_environment() -> None:
+    """Each test speaks the language of its environment, whatever the settings of one before it chose for the process."""
+    choose(None)
 
 
 @pytest.fixture(scope="session")
