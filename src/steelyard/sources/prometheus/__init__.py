@@ -1,0 +1,29 @@
+"""Prometheus and what speaks its language (Thanos, Mimir, VictoriaMetrics): its query API as a client, its remote write as a receiver.
+
+Both yield points; what they mean is read elsewhere.
+"""
+
+from __future__ import annotations
+
+from steelyard.sources.prometheus.api import PrometheusApi
+from steelyard.sources.prometheus.endpoint import PrometheusEndpoint
+from steelyard.sources.prometheus.remote_write import (
+    REPLY_HEADERS,
+    Received,
+    UnsupportedWrite,
+    check_write_headers,
+    read_write_request,
+)
+from steelyard.sources.prometheus.windows import chunks_of, missing_chunks
+
+__all__ = [
+    "REPLY_HEADERS",
+    "PrometheusApi",
+    "PrometheusEndpoint",
+    "Received",
+    "UnsupportedWrite",
+    "check_write_headers",
+    "chunks_of",
+    "missing_chunks",
+    "read_write_request",
+]
