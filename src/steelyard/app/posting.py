@@ -38,6 +38,7 @@ def post(store: Store, settings: Settings, clock: Clock | None = None) -> int:
 
 
 def post_what_was_cut_off(store: Store, settings: Settings, clock: Clock | None = None) -> None:
-    """Post where an import ended between its facts and their posting, so that no answer mixes new facts with old ledgers."""
-    if store.has_unposted():
+    """Post where an import ended between its facts and their posting, so that no answer mixes new facts with old ledgers, and where rounds
+    came in after the last posting of a server that was killed."""
+    if store.has_unposted() or store.has_collected():
         post(store, settings, clock)

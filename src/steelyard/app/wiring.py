@@ -87,7 +87,7 @@ class DirectoryQuery:
             from steelyard.store import Store
 
             with Store.open(self._directory, read_only=True) as store:
-                if not store.has_unposted():
+                if not (store.has_unposted() or store.has_collected()):
                     return answer_over(store, self._directory, number, question)
             _post_what_was_cut_off(self._directory)
             with Store.open(self._directory, read_only=True) as store:

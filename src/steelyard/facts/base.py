@@ -29,6 +29,8 @@ class Fact(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     TABLE: ClassVar[str]
+    IDENTITY: ClassVar[tuple[str, ...]] = ()
+    """The columns that make two rows the same fact, where the source itself numbers them; empty = all but ``observed_at``."""
 
     cluster: str = "default"
     source: str
@@ -57,8 +59,8 @@ def columns_of(fact: type[Fact]) -> tuple[Column, ...]:
 
 
 def identity_columns(fact: type[Fact]) -> tuple[str, ...]:
-    """The names of the columns that make two rows the same fact: all but ``observed_at``."""
-    return tuple(column.name for column in columns_of(fact) if column.name != "observed_at")
+    """The names of the columns that make two rows the same fact: the class's ``IDENTITY``, else all but ``observed_at``."""
+    return fact.IDENTITY or tuple(column.name for column in columns_of(fact) if column.name != "observed_at")
 
 
 def _column(name: str, hint: object) -> Column:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from steelyard.facts.audit_event import AuditEvent
 from steelyard.facts.base import Fact
 from steelyard.facts.container import Container
 from steelyard.facts.device import Device
@@ -37,6 +38,7 @@ FACTS: Final[tuple[type[Fact], ...]] = (
     PartitionSample,
     MetricSample,
     Event,
+    AuditEvent,
     Finding,
     SourceStatus,
     InventoryBasis,

@@ -47,10 +47,16 @@ def _pending(connection: duckdb.DuckDBPyConnection) -> None:
     connection.execute("CREATE TABLE store.pending (since TIMESTAMP NOT NULL)")
 
 
+def _rounds(connection: duckdb.DuckDBPyConnection) -> None:
+    connection.execute("CREATE TABLE store.collected (since TIMESTAMP NOT NULL)")
+    connection.execute("CREATE TABLE store.cursor (name VARCHAR NOT NULL, value VARCHAR NOT NULL)")
+
+
 MIGRATIONS: Final[tuple[Migration, ...]] = (
     Migration(1, "schemas for facts, dimensions and ledgers", _first),
     Migration(2, "bearer tokens, as SHA-256", _tokens),
     Migration(3, "the mark of facts that the ledgers do not know yet", _pending),
+    Migration(4, "rounds that are not posted yet, and where collectors stand", _rounds),
 )
 
 

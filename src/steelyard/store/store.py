@@ -220,10 +220,31 @@ class Store:
         """Say that the ledgers know all facts: within the transaction that posts them."""
         if self.has_unposted():
             self.execute("DELETE FROM store.pending")
+        if self.has_collected():
+            self.execute("DELETE FROM store.collected")
 
     def has_unposted(self) -> bool:
         """Whether facts went in whose posting never came: an import was cut off, or is under way in this very process."""
         return bool(self.rows("SELECT count(*) FROM store.pending")[0][0])
+
+    def mark_collected(self) -> None:
+        """Say that a round's facts go in which are posted later: answers meanwhile speak as of the last posting. In the round's transaction."""
+        if not self.has_collected():
+            self.execute("INSERT INTO store.collected SELECT now() AT TIME ZONE 'UTC'")
+
+    def has_collected(self) -> bool:
+        """Whether rounds came in since the last posting."""
+        return bool(self.rows("SELECT count(*) FROM store.collected")[0][0])
+
+    def cursor(self, name: str) -> str | None:
+        """Where the collector of that name stood after its last stored round; None = nowhere."""
+        found = self.rows("SELECT value FROM store.cursor WHERE name = ?", [name])
+        return str(found[0][0]) if found else None
+
+    def keep_cursor(self, name: str, value: str) -> None:
+        """Remember where a collector stands: within the transaction of the round."""
+        self.execute("DELETE FROM store.cursor WHERE name = ?", [name])
+        self.execute("INSERT INTO store.cursor VALUES (?, ?)", [name, value])
 
     def rows(self, sql: str, parameters: Sequence[object] | Mapping[str, object] = ()) -> list[tuple[Any, ...]]:
         """The result as tuples; TIMESTAMP as naive UTC datetime, DECIMAL as Decimal."""
