@@ -52,11 +52,23 @@ def _rounds(connection: duckdb.DuckDBPyConnection) -> None:
     connection.execute("CREATE TABLE store.cursor (name VARCHAR NOT NULL, value VARCHAR NOT NULL)")
 
 
+def _retention(connection: duckdb.DuckDBPyConnection) -> None:
+    connection.execute(
+        "CREATE TABLE store.thinned (fact_table VARCHAR NOT NULL, cluster VARCHAR NOT NULL, day_at TIMESTAMP NOT NULL, "
+        "level VARCHAR NOT NULL, removed_count BIGINT NOT NULL, thinned_at TIMESTAMP NOT NULL)"
+    )
+    connection.execute(
+        "CREATE TABLE store.exported (fact_table VARCHAR NOT NULL, day_at TIMESTAMP NOT NULL, rows_count BIGINT NOT NULL, "
+        "fingerprint VARCHAR NOT NULL)"
+    )
+
+
 MIGRATIONS: Final[tuple[Migration, ...]] = (
     Migration(1, "schemas for facts, dimensions and ledgers", _first),
     Migration(2, "bearer tokens, as SHA-256", _tokens),
     Migration(3, "the mark of facts that the ledgers do not know yet", _pending),
     Migration(4, "rounds that are not posted yet, and where collectors stand", _rounds),
+    Migration(5, "days whose facts were exported, reduced or dropped", _retention),
 )
 
 
