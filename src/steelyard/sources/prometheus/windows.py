@@ -21,6 +21,15 @@ def chunks_of(window: Window, chunk_us: DurationUs) -> Iterator[Window]:
         start = end
 
 
+def chunks_from_start(window: Window, chunk_us: DurationUs) -> Iterator[Window]:
+    """The window's pieces of one length, counted from its own start; the last may be shorter."""
+    start = window.start
+    while start < window.end:
+        end = min(start + chunk_us, window.end)
+        yield Window(start, end)
+        start = end
+
+
 def missing_chunks(window: Window, chunk_us: DurationUs, done: Iterable[Window]) -> Iterator[Window]:
     """The pieces of ``window`` that no window in ``done`` (nor several that touch) covers, oldest first, cut as ``chunks_of`` does."""
     for gap in _gaps(window, done):
