@@ -8,16 +8,15 @@ from __future__ import annotations
 from steelyard.sources.prometheus.api import PrometheusApi
 from steelyard.sources.prometheus.endpoint import PrometheusEndpoint
 from steelyard.sources.prometheus.remote_write import (
-    REPLY_HEADERS,
     Received,
     UnsupportedWrite,
     check_write_headers,
     read_write_request,
+    written_headers,
 )
 from steelyard.sources.prometheus.windows import chunks_of, missing_chunks
 
 __all__ = [
-    "REPLY_HEADERS",
     "PrometheusApi",
     "PrometheusEndpoint",
     "Received",
@@ -26,4 +25,5 @@ __all__ = [
     "chunks_of",
     "missing_chunks",
     "read_write_request",
+    "written_headers",
 ]
