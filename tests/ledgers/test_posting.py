@@ -7,7 +7,7 @@ import pytest
 from steelyard.definitions.tenant import TenantRule
 from steelyard.ledgers import posting
 from steelyard.ledgers.posting import ModelWeight, PostingParameters, ensure_ledgers, post_ledgers
-from steelyard.ledgers.registry import HOLDING, LEDGERS, Ledger, LedgerColumn, model_text
+from steelyard.ledgers.registry import HOLDING, LEDGERS, SUPPLY, Ledger, LedgerColumn, model_text
 from steelyard.primitives.clock import FixedClock
 from steelyard.primitives.errors import InvariantError, UsageError
 from steelyard.primitives.instant import MINUTE_US
@@ -52,30 +52,60 @@ def test_the_same_facts_posted_twice_append_nothing() -> None:
         assert store.rows("SELECT count(*) FROM ledger.posting_run") == [(1,)]
 
 
-def test_a_late_fact_reverses_the_row_it_restates_and_posts_the_new_one() -> None:
+def test_a_late_fact_reverses_the_settled_row_it_restates_and_posts_the_new_one() -> None:
     with Store.open_memory() as store:
-        store.append([pod(scheduled_at=1), vgpu(), card()])
+        store.append([pod(40, phase="Succeeded", scheduled_at=1, last_container_end_at=35), vgpu(), card()])
         post(store)
-        store.append([pod(40, phase="Succeeded", scheduled_at=1, last_container_end_at=35)])
+        store.append([pod(50, phase="Succeeded", scheduled_at=1, last_container_end_at=33)])
         change = post(store).changes["holding"]
-        assert (change.posted, change.reversed) == (1, 1)
+        assert (change.posted, change.reversed, change.replaced) == (1, 1, 0)
         entries = store.rows(
             "SELECT run_id, sign, epoch_us(ended_at), entry_id FROM ledger.holding_entry ORDER BY run_id, sign"
         )
-        assert [entry[:3] for entry in entries] == [(1, 1, None), (2, -1, None), (2, 1, at(35))]
+        assert [entry[:3] for entry in entries] == [(1, 1, at(35)), (2, -1, at(35)), (2, 1, at(33))]
         posted, reversed_, restated = (entry[3] for entry in entries)
         assert posted == reversed_ != restated
-        assert store.rows("SELECT epoch_us(ended_at) FROM ledger.holding") == [(at(35),)]
+        assert store.rows("SELECT epoch_us(ended_at) FROM ledger.holding") == [(at(33),)]
 
 
-def test_a_fact_that_goes_away_leaves_a_reversal_behind() -> None:
+def test_a_settled_row_that_no_fact_supports_any_more_leaves_a_reversal_behind() -> None:
+    with Store.open_memory() as store:
+        store.append([pod(40, phase="Succeeded", scheduled_at=1, last_container_end_at=35), vgpu(), card()])
+        post(store)
+        store.append([pod(50, phase="Failed", rejected=True)])
+        change = post(store).changes["holding"]
+        assert (change.posted, change.reversed, change.replaced) == (0, 1, 0)
+        assert store.rows("SELECT count(*) FROM ledger.holding") == [(0,)]
+
+
+def test_an_interval_without_an_end_is_replaced_and_settles_once_when_it_ends() -> None:
     with Store.open_memory() as store:
         store.append([pod(scheduled_at=1), vgpu(), card()])
         post(store)
-        store.append([pod(40, phase="Failed", rejected=True)])
+        for minute in (35, 40, 45):
+            store.append([pod(minute, scheduled_at=1), listing(minute)])
+            change = post(store).changes["holding"]
+            assert (change.posted, change.reversed, change.replaced) == (1, 0, 1)
+        store.append([pod(50, phase="Succeeded", scheduled_at=1, last_container_end_at=47), listing(50)])
         change = post(store).changes["holding"]
-        assert (change.posted, change.reversed) == (0, 1)
-        assert store.rows("SELECT count(*) FROM ledger.holding") == [(0,)]
+        assert (change.posted, change.reversed, change.replaced) == (1, 0, 1)
+        assert store.rows("SELECT run_id, sign, epoch_us(ended_at), is_open FROM ledger.holding_entry") == [
+            (5, 1, at(47), False)
+        ]
+
+
+def test_an_hour_settles_once_when_it_is_over_however_often_it_was_looked_at() -> None:
+    with Store.open_memory() as store:
+        store.append([card(0), vgpu()])
+        for minute in range(5, 140, 5):
+            store.append([pod(minute, scheduled_at=1), listing(minute)])
+            post_ledgers(store, PostingParameters(), clock=FixedClock(at(600)), ledgers=(HOLDING, SUPPLY))
+        hours = store.rows(
+            "SELECT epoch_us(grain_at), account, count(*), bool_or(is_open) FROM ledger.supply_entry GROUP BY ALL"
+        )
+        assert {row[2] for row in hours} == {1}
+        assert {row[0] for row in hours if row[3]} == {at(120)}
+        assert {row[0] for row in hours if not row[3]} == {at(0), at(60)}
 
 
 MODELS = {
@@ -91,7 +121,7 @@ def made_up_models(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def made_up(name: str, file: str) -> Ledger:
-    return Ledger(name, (LedgerColumn("word", "VARCHAR"),), file)
+    return Ledger(name, (LedgerColumn("word", "VARCHAR"),), file, open_when="FALSE")
 
 
 @pytest.mark.usefixtures("made_up_models")
@@ -161,10 +191,11 @@ def test_a_reversal_and_a_posting_never_share_an_entry_number_by_accident() -> N
 
 def test_two_postings_under_one_number_are_our_own_mistake() -> None:
     with Store.open_memory() as store:
-        store.append([pod(scheduled_at=1), pod(uid="u2", scheduled_at=1), vgpu(), grant(10, "u2"), card()])
+        ended = {"phase": "Succeeded", "scheduled_at": 1, "last_container_end_at": 35}
+        store.append([pod(40, **ended), pod(40, "u2", **ended), vgpu(), grant(10, "u2"), card()])
         post(store)
         assert store.rows("SELECT count(*) FROM ledger.holding_entry") == [(2,)]
         store.execute("UPDATE ledger.holding_entry SET entry_id = 7")
-        store.append([pod(40, phase="Succeeded", scheduled_at=1, last_container_end_at=35)])
+        store.append([pod(50, phase="Succeeded", scheduled_at=1, last_container_end_at=33)])
         with pytest.raises(InvariantError):
             post(store)

@@ -1,8 +1,10 @@
-"""Posting: from facts to ledgers that add up, by reversal and new posting, never by overwriting.
+"""Posting: from facts to ledgers that add up: what is settled is restated by reversal and new posting, never by overwriting.
 
 ``app`` calls ``post_ledgers`` after each import or round. A run rebuilds the dimensions, computes every ledger's full set by its SELECT,
-compares it with the net of what stands there, and appends the difference, all in one transaction. The trick to know: an entry is
-reversed by a second row with the same ``entry_id`` and sign -1, so the net is "posted and not reversed", a plain scan, and the sum of
+compares it with the net of what stands there, and appends the difference, all in one transaction. Open rows (an interval without an end,
+an hour still running) move with every round of a live estate; they are marked ``is_open``, nobody bills from them, and the next run takes
+out those that no longer hold, so that entries grow with what happens and not with how often one looks. The trick to know: a settled
+entry is reversed by a second row with the same ``entry_id`` and sign -1, so the net is "posted and not reversed", a plain scan, and the sum of
 signs says the same; a test holds both together. The id is a hash of the run and the row, which the engine gives to many rows at once (a
 counter would make it go one by one); that no two postings share one is checked whenever something is reversed.
 
@@ -30,16 +32,16 @@ from steelyard.store import Store
 
 __all__ = ["ModelWeight", "PostingParameters", "PostingResult", "ensure_ledgers", "post_ledgers"]
 
-_FULL: Final = "steelyard_posting_full"
 _CHANGE: Final = "steelyard_posting_change"
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What a run appended to one ledger: rows posted, and rows reversed because a late fact restated them."""
+    """What a run did to one ledger: rows posted, settled rows reversed because a late fact restated them, open rows taken out."""
 
     posted: int
     reversed: int
+    replaced: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +96,9 @@ def _ensure_ledger(store: Store, ledger: Ledger) -> None:
     columns = ", ".join(f"{column.name} {column.sql_type}" for column in ledger.stored_columns)
     names = ", ".join(column.name for column in ledger.columns)
     entry = f"ledger.{ledger.name}_entry"
-    store.execute(f"CREATE TABLE IF NOT EXISTS {entry} ({columns}, run_id BIGINT, sign BIGINT, entry_id BIGINT)")
+    store.execute(
+        f"CREATE TABLE IF NOT EXISTS {entry} ({columns}, run_id BIGINT, sign BIGINT, entry_id BIGINT, is_open BOOLEAN)"
+    )
     named = entry
     if ledger.key_columns:
         _ensure_keys(store, ledger)
@@ -133,33 +137,42 @@ def _post(store: Store, ledger: Ledger, run_id: int) -> Change:
     entry = f"ledger.{ledger.name}_entry"
     casts = ", ".join(f"CAST({column.name} AS {column.sql_type}) AS {column.name}" for column in ledger.stored_columns)
     prepare_ledger(store, ledger)
-    model = f"SELECT {casts} FROM ({model_text(ledger.sql_file)}) AS model"
+    model = (
+        f"SELECT *, {ledger.open_when} AS is_open FROM (SELECT {casts} FROM ({model_text(ledger.sql_file)}) AS model)"
+    )
     entry_id = f"CAST(hash({run_id}, {names}) >> 1 AS BIGINT)"
     if not store.rows(f"SELECT 1 FROM {entry} LIMIT 1"):
-        store.execute(f"INSERT INTO {entry} SELECT {names}, {run_id}, 1, {entry_id} FROM ({model}) AS posting")
-        return Change(int(store.rows(f"SELECT count(*) FROM {entry}")[0][0]), 0)
-    store.execute(f"CREATE OR REPLACE TEMP TABLE {_FULL} AS {model}")
-    net = f"{entry} AS e WHERE e.sign = 1 AND NOT EXISTS (SELECT 1 FROM {entry} AS r WHERE r.sign = -1 AND r.entry_id = e.entry_id)"
+        store.execute(f"INSERT INTO {entry} SELECT {names}, {run_id}, 1, {entry_id}, is_open FROM ({model}) AS posting")
+        return Change(int(store.rows(f"SELECT count(*) FROM {entry}")[0][0]), 0, 0)
+    _find_change(store, entry, names, model)
     store.execute(
-        f"CREATE OR REPLACE TEMP TABLE {_CHANGE} AS SELECT {names}, sum(side)::BIGINT AS side, max(entry_id) AS entry_id FROM ("
-        f"SELECT {names}, 1 AS side, CAST(NULL AS BIGINT) AS entry_id FROM {_FULL} "
-        f"UNION ALL SELECT {names}, -1, e.entry_id FROM {net}) AS sides GROUP BY {names} HAVING sum(side) <> 0"
+        f"DELETE FROM {entry} WHERE is_open AND entry_id IN (SELECT entry_id FROM {_CHANGE} WHERE is_open AND side = -1)"
     )
-    doubled = store.rows(f"SELECT count(*) FROM {_CHANGE} WHERE abs(side) > 1")[0][0]
-    if doubled:
-        raise InvariantError(f"ledger {ledger.name}: {doubled} rows stand in it more than once")
     store.execute(
-        f"INSERT INTO {entry} SELECT {names}, {run_id}, side, "
-        f"CASE WHEN side = 1 THEN {entry_id} ELSE entry_id END FROM {_CHANGE}"
+        f"INSERT INTO {entry} SELECT {names}, {run_id}, side, CASE WHEN side = 1 THEN {entry_id} ELSE entry_id END, is_open "
+        f"FROM {_CHANGE} WHERE side = 1 OR NOT is_open"
     )
-    posted, reversed_ = store.rows(
-        f"SELECT count(*) FILTER (WHERE side = 1), count(*) FILTER (WHERE side = -1) FROM {_CHANGE}"
+    posted, reversed_, replaced = store.rows(
+        f"SELECT count(*) FILTER (WHERE side = 1), count(*) FILTER (WHERE side = -1 AND NOT is_open), "
+        f"count(*) FILTER (WHERE side = -1 AND is_open) FROM {_CHANGE}"
     )[0]
-    store.execute(f"DROP TABLE {_FULL}")
     store.execute(f"DROP TABLE {_CHANGE}")
     if reversed_:
         _check_reversals(store, ledger)
-    return Change(int(posted), int(reversed_))
+    return Change(int(posted), int(reversed_), int(replaced))
+
+
+def _find_change(store: Store, entry: str, names: str, model: str) -> None:
+    """``_CHANGE``: rows that the model has and the net has not (side 1), and the other way round (side -1, with their ``entry_id``)."""
+    net = f"{entry} AS e WHERE e.sign = 1 AND NOT EXISTS (SELECT 1 FROM {entry} AS r WHERE r.sign = -1 AND r.entry_id = e.entry_id)"
+    store.execute(
+        f"CREATE OR REPLACE TEMP TABLE {_CHANGE} AS SELECT {names}, is_open, sum(side)::BIGINT AS side, max(entry_id) AS entry_id FROM ("
+        f"SELECT {names}, is_open, 1 AS side, CAST(NULL AS BIGINT) AS entry_id FROM ({model}) AS posting "
+        f"UNION ALL SELECT {names}, e.is_open, -1, e.entry_id FROM {net}) AS sides GROUP BY {names}, is_open HAVING sum(side) <> 0"
+    )
+    doubled = store.rows(f"SELECT count(*) FROM {_CHANGE} WHERE abs(side) > 1")[0][0]
+    if doubled:
+        raise InvariantError(f"{entry}: {doubled} rows stand in it more than once")
 
 
 def _check_reversals(store: Store, ledger: Ledger) -> None:
@@ -196,7 +209,7 @@ def _record_run(
         "SELECT epoch_us(as_of), definitions, settings_hash FROM ledger.posting_run ORDER BY run_id DESC LIMIT 1"
     )
     settings = parameters.settings_hash()
-    moved = any(change.posted or change.reversed for change in changes.values())
+    moved = any(change.posted or change.reversed or change.replaced for change in changes.values())
     if before and not moved and before[0] == (as_of, definitions, settings):
         return False
     store.execute(

@@ -27,12 +27,15 @@ class Ledger:
     ``stages``: models that stand as tables ``dim.<stem>``, rebuilt in this order right before the ledger's own SELECT, which reads them.
     ``key_columns``: columns of names that are kept once, in ``ledger.<name>_key``; the stage ``keys_of`` yields every combination, the
     ledger's SELECT yields ``key_no`` (from ``dim.<name>_key``) in their place, the view ``ledger.<name>`` shows the names.
+    ``open_when``: a condition on the ledger's own columns: rows that still move with the instant as of which the facts speak (an interval
+    without an end, an hour that is still running). They are replaced by the next run; all others only by reversal.
     ``findings_file``: a SELECT with the columns of ``ledger.finding`` over facts, dimensions and ledgers up to this one, or None.
     """
 
     name: str
     columns: tuple[LedgerColumn, ...]
     sql_file: str
+    open_when: str
     findings_file: str | None = None
     stages: tuple[str, ...] = ()
     key_columns: tuple[str, ...] = ()
@@ -45,6 +48,11 @@ class Ledger:
             return self.columns
         others = tuple(column for column in self.columns if column.name not in self.key_columns)
         return (LedgerColumn("key_no", "BIGINT"), *others)
+
+
+_RUNNING_GRAIN: Final = (
+    "epoch_us(grain_at) + (SELECT grain_us FROM dim.parameter) > (SELECT epoch_us(as_of_at) FROM dim.parameter)"
+)
 
 
 def model_text(file: str) -> str:
@@ -96,6 +104,7 @@ HOLDING: Final = Ledger(
         """
     ),
     sql_file="holding.sql",
+    open_when="ended_at IS NULL",
     findings_file="holding_findings.sql",
 )
 
@@ -119,6 +128,7 @@ SUPPLY: Final = Ledger(
         """
     ),
     sql_file="supply.sql",
+    open_when=_RUNNING_GRAIN,
     findings_file="supply_findings.sql",
     stages=("supply_site", "supply_stretch", "supply_piece", "supply_load", "supply_place"),
     key_columns=("cluster", "place_kind", "place_id", "node", "device_uuid"),
@@ -147,6 +157,7 @@ USAGE: Final = Ledger(
         """
     ),
     sql_file="usage.sql",
+    open_when=_RUNNING_GRAIN,
     stages=("usage_stretch", "usage_process", "usage_holder"),
 )
 
