@@ -7,7 +7,7 @@ own and never wait for a writer; writers queue in the store's transaction, so a 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -21,10 +21,11 @@ from steelyard.app.settings import Settings
 from steelyard.app.tokens import StoreTokens
 from steelyard.primitives.clock import Clock
 from steelyard.primitives.errors import UsageError
+from steelyard.primitives.i18n import _
 from steelyard.store import Store
 from steelyard.surfaces.shared.ports import ImportReport, ImportRequest, Question
 from steelyard.surfaces.shared.server_ports import Page, ReceivedFile, ServerPorts, Standing
-from steelyard.surfaces.shared.service_ports import Collectors, CollectorStatus
+from steelyard.surfaces.shared.service_ports import Collectors, CollectorStatus, CollectReport
 
 Key = Sequence[str | int]
 
@@ -41,6 +42,10 @@ class NoCollectors:
     def status(self) -> Sequence[CollectorStatus]:
         """None."""
         return ()
+
+    def collect_now(self, names: Collection[str]) -> CollectReport:
+        """Nothing to collect. Raises UsageError."""
+        raise UsageError(_("nothing is configured to be collected: name sources in steelyard.toml"))
 
 
 class Served:

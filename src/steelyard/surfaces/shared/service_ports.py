@@ -5,12 +5,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Literal, Protocol
 
-from steelyard.primitives.instant import Instant
+from steelyard.primitives.instant import DurationUs, Instant
 
 Role = Literal["viewer", "operator", "finance", "admin"]
 ROLES: Final[tuple[Role, ...]] = ("viewer", "operator", "finance", "admin")
@@ -72,7 +72,9 @@ class Gate(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class CollectorStatus:
-    """How a collector is doing. ``state``: ``starting``, ``ok``, ``failing`` or ``stopped``. Instants are None where there was no such round."""
+    """How a collector is doing. ``state``: ``starting``, ``ok``, ``partial`` (parts of the last round failed, others went on), ``failing`` or
+    ``stopped``. Instants are None where there was no such round. ``consecutive_failures_count``: 0 after a round that was well. ``skipped_count``:
+    rounds that were not begun because the one before was not done. ``rows_count``: facts that were new. ``message``: what is wrong."""
 
     name: str
     state: str
@@ -81,11 +83,47 @@ class CollectorStatus:
     last_round_at: Instant | None = None
     last_success_at: Instant | None = None
     message: str | None = None
+    consecutive_failures_count: int = 0
+    skipped_count: int = 0
+    rows_count: int = 0
+    last_duration_us: DurationUs | None = None
+    next_round_at: Instant | None = None
 
 
-class Collectors(Protocol):
+@dataclass(frozen=True, slots=True)
+class RoundReport:
+    """What became of one round. ``status``: ``ok``, ``partial``, ``failed``. ``new_count``: facts that were not known yet."""
+
+    name: str
+    status: str
+    facts_count: int = 0
+    new_count: int = 0
+    findings_by_code: Mapping[str, int] = field(default_factory=dict)
+    message: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CollectReport:
+    """One round of each collector that was asked for, in a stable order, and how many ledger rows their posting appended."""
+
+    rounds: Sequence[RoundReport]
+    postings_count: int
+
+
+class OneRound(Protocol):
+    """Collects once, on request."""
+
+    def collect_now(self, names: Collection[str]) -> CollectReport:
+        """One round of the collectors so named (none named: of all), stored and posted; one that fails never stops the others.
+
+        Raises UsageError where no collector has such a name, or none is configured.
+        """
+        ...
+
+
+class Collectors(OneRound, Protocol):
     """Whatever collects on its own while the server runs. It writes through the store that ``app.serving`` hands it, from threads of its own: a
-    round's facts and their posting in one ``transaction``, so that readers never see facts that the ledgers do not know."""
+    round is one ``transaction``, and rounds are posted soon after (``Store.mark_collected``); until then answers speak as of the last posting."""
 
     def start(self) -> None:
         """Begin; returns at once."""
