@@ -26,6 +26,7 @@ class Grant(Fact, frozen=True, kw_only=True):
     with claim_reason.
     alignment: how a slot was matched to its container (``position``, ``gpu_requesting_containers_in_order``).
     consumers: how many pods share it (DRA); admin_access: monitoring only, holds nothing.
+    namespace, pod: the holder's name where the grant itself tells it (a claim names its consumers); a pod that is seen is named by itself.
     """
 
     TABLE: ClassVar[str] = "grant"
@@ -69,3 +70,5 @@ class Grant(Fact, frozen=True, kw_only=True):
     consumers: int = 1
     admin_access: bool = False
     realised: bool | None = None
+    namespace: str | None = None
+    pod: str | None = None

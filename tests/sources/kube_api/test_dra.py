@@ -239,6 +239,31 @@ def test_a_consumer_that_is_no_pod_keeps_its_part_out_of_the_pods_shares():
     assert codes(facts) == ["dra_consumer_not_pod"]
 
 
+def test_a_claim_names_its_consumers_by_namespace_and_pod():
+    grants = of(_read([_claim(_result(), pods=("u-1", "u-2"))], [_slice(_card())]), Grant)
+    assert [(grant.pod_uid, grant.namespace, grant.pod) for grant in grants] == [
+        ("u-1", "ns", "pod-u-1"),
+        ("u-2", "ns", "pod-u-2"),
+    ]
+
+
+def test_a_claim_that_nobody_uses_is_named_after_the_pod_it_was_made_for_else_after_itself():
+    alone, made = _claim(_result(), pods=()), _claim(_result(), pods=())
+    made["metadata"]["ownerReferences"] = [{"kind": "Pod", "name": "infer-0", "uid": "u-9"}]
+    found = [only(_read([claim], [_slice(_card())]), Grant) for claim in (alone, made)]
+    assert [(grant.pod_uid, grant.namespace, grant.pod) for grant in found] == [
+        ("claim:cu-1", "ns", "claim:c"),
+        ("u-9", "ns", "infer-0"),
+    ]
+
+
+def test_one_pod_listed_twice_is_one_consumer_and_keeps_its_name():
+    claim = _claim(_result())
+    claim["status"]["reservedFor"].append({"resource": "pods", "uid": "u-1"})
+    grant = only(_read([claim], [_slice(_card())]), Grant)
+    assert (grant.consumers, grant.pod) == (1, "pod-u-1")
+
+
 def test_a_claim_without_allocation_holds_nothing():
     assert of(_read([{"metadata": {"name": "c"}, "status": {}}], []), Grant) == []
 

@@ -5,7 +5,9 @@ WITH holders AS (
   SELECT DISTINCT cluster, pod_uid, FALSE FROM dim."grant" WHERE NOT pod_known
 ),
 strangers AS (
-  SELECT cluster, pod_uid, max(node) AS node, min(first_seen_at) AS first_seen_at, max(last_seen_at) AS last_seen_at
+  SELECT
+    cluster, pod_uid, max(node) AS node, max(namespace) AS namespace, max(pod) AS pod,
+    min(first_seen_at) AS first_seen_at, max(last_seen_at) AS last_seen_at
   FROM dim."grant"
   WHERE NOT pod_known
   GROUP BY cluster, pod_uid
@@ -21,10 +23,10 @@ belonging AS (
   SELECT
     h.cluster, h.pod_uid, h.requested, p.pod IS NOT NULL AS lived,
     coalesce(
-      p.namespace, o.namespace,
+      p.namespace, o.namespace, g.namespace,
       CASE WHEN h.pod_uid LIKE 'name:%/%' THEN substr(split_part(h.pod_uid, '/', 1), 6) END
     ) AS namespace,
-    coalesce(p.pod, CASE WHEN h.pod_uid LIKE 'name:%/%' THEN split_part(h.pod_uid, '/', 2) END, h.pod_uid) AS pod,
+    coalesce(p.pod, g.pod, CASE WHEN h.pod_uid LIKE 'name:%/%' THEN split_part(h.pod_uid, '/', 2) END, h.pod_uid) AS pod,
     coalesce(p.node, g.node) AS node,
     p.queue,
     o.workload_kind, o.workload_name, o.owner_kind, o.owner_name,

@@ -44,7 +44,7 @@ BASIS_UNKNOWN: Final = "unknown: no allocationTimestamp"
 
 @dataclass(frozen=True, slots=True)
 class _Claim:
-    """A claim taken apart. consumers: (pod uid or None where it is no pod, name)."""
+    """A claim taken apart. consumers: (pod uid or None where it is no pod, name); owner_pod: (uid, name) of the pod it was made for."""
 
     subject: str
     namespace: str
@@ -53,8 +53,8 @@ class _Claim:
     node: str | None
     allocated_at: Instant | None
     results: Sequence[Mapping[str, Any]]
-    consumers: Sequence[tuple[str | None, str]]
-    owner_pod_uid: str | None
+    consumers: Sequence[tuple[str | None, str | None]]
+    owner_pod: tuple[str, str | None] | None
     problems: Sequence[tuple[str, str]]
 
 
@@ -157,11 +157,11 @@ def _grants(
     reason: str | None,
     ctx: ReadContext,
 ) -> Iterator[Fact]:
-    pods = [(uid, name) for uid, name in claim.consumers if uid is not None]
+    pods: list[tuple[str, str | None]] = [(uid, name) for uid, name in claim.consumers if uid is not None]
     consumers = max(1, len(claim.consumers))
     state, claim_reason = "accepted", None
     if not claim.consumers:
-        pods = [(claim.owner_pod_uid or f"claim:{claim.uid}", claim.name)]
+        pods = [claim.owner_pod or (f"claim:{claim.uid}", f"claim:{claim.name}")]
         state, claim_reason = "suspect", "allocated, and reserved for nobody"
         yield ctx.finding(SOURCE, "dra_claim_without_consumer", claim.subject, f"{unit_id} is {claim_reason}")
     shared = text_of(result.get("shareID")) is not None or bool(mapping_of(result.get("consumedCapacity")))
@@ -170,7 +170,7 @@ def _grants(
     slices = _mig_slices(device)
     if device is not None and shared:
         yield _share_unit(unit_id, device, part, ctx)
-    for pod_uid, _ in pods:
+    for pod_uid, pod in pods:
         yield Grant(
             cluster=ctx.cluster,
             source=SOURCE,
@@ -201,6 +201,8 @@ def _grants(
             consumers=consumers,
             admin_access=admin,
             realised=(device.instance_uuid is not None) if device and device.kind == "mig" else None,
+            namespace=claim.namespace,
+            pod=pod,
         )
 
 
@@ -280,11 +282,7 @@ def _parse_claim(payload: Mapping[str, Any]) -> _Claim:
             ("stamp_before_creation", "allocationTimestamp lies before the claim's creation: it is left out")
         )
         allocated = None
-    consumers: dict[tuple[str | None, str], None] = {}
-    for row in list_of(status.get("reservedFor")):
-        uid, kind, who = text_of(row.get("uid")), row.get("resource"), text_of(row.get("name")) or "?"
-        pod = kind in ("pods", None) and not row.get("apiGroup")
-        consumers[(uid or f"name:{namespace}/{who}") if pod else None, f"{kind}/{who}"] = None
+    consumers = _consumers(list_of(status.get("reservedFor")), namespace)
     others = sum(1 for uid, _ in consumers if uid is None)
     if others:
         problems.append(
@@ -298,10 +296,10 @@ def _parse_claim(payload: Mapping[str, Any]) -> _Claim:
         node=_selected_node(allocation),
         allocated_at=allocated,
         results=list_of(mapping_of(allocation.get("devices")).get("results")),
-        consumers=list(consumers),
-        owner_pod_uid=next(
+        consumers=consumers,
+        owner_pod=next(
             (
-                uid
+                (uid, text_of(row.get("name")))
                 for row in list_of(metadata.get("ownerReferences"))
                 if row.get("kind") == "Pod" and (uid := text_of(row.get("uid")))
             ),
@@ -309,6 +307,19 @@ def _parse_claim(payload: Mapping[str, Any]) -> _Claim:
         ),
         problems=problems,
     )
+
+
+def _consumers(rows: Sequence[Mapping[str, Any]], namespace: str) -> list[tuple[str | None, str | None]]:
+    """(uid, name) of each consumer, once; a pod without a uid is known by its name; uid None = it is no pod."""
+    found: dict[tuple[bool, str], tuple[str | None, str | None]] = {}
+    for row in rows:
+        uid, kind, name = text_of(row.get("uid")), row.get("resource"), text_of(row.get("name"))
+        if kind in ("pods", None) and not row.get("apiGroup"):
+            uid = uid or f"name:{namespace}/{name or '?'}"
+            found.setdefault((True, uid), (uid, name))
+        else:
+            found[False, f"{kind}/{name}"] = (None, name)
+    return list(found.values())
 
 
 def _selected_node(allocation: Mapping[str, Any]) -> str | None:
