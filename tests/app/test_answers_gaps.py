@@ -283,3 +283,34 @@ def test_the_card_of_a_pod_that_vanished_is_not_free_between_its_last_sighting_a
     assert isinstance(tail["gpus_free"], Unknown)
     assert (tail["gpus_held"], tail["holders_possible_count"], tail["gpus_unobserved"]) == (0, 1, 1)
     assert figures(q1(tmp_path / "d"))["gpus_free"] == 1
+
+
+def test_a_listing_of_one_namespace_frees_nothing_unless_it_is_said_to_be_of_the_whole_cluster(tmp_path: Path) -> None:
+    path = write(tmp_path / "pods.json", listing(node(), shared_pod("a")))
+    told = {"post": lambda store: post(store, Settings()), "as_of": NOON}
+    import_files(tmp_path / "d", path, **told)
+    before = q1(tmp_path / "d")
+    assert isinstance(figures(before)["gpus_free"], Unknown)
+    assert any("namespace team-a alone" in spot for spot in before.blind_spots)
+    assert any("--all-namespaces" in action for action in before.next_actions)
+    import_files(tmp_path / "d", path, all_namespaces=True, **told)
+    after = q1(tmp_path / "d")
+    assert float(figures(after)["gpus_free"]) == 0.7
+    assert not any("--all-namespaces" in action for action in after.next_actions)
+
+
+def test_a_cluster_said_to_have_no_pods_at_all_is_free(tmp_path: Path) -> None:
+    nodes, pods = (
+        write(tmp_path / "nodes.json", listing(node())),
+        write(tmp_path / "pods.json", listing(kind="PodList")),
+    )
+    told = {"post": lambda store: post(store, Settings()), "as_of": NOON}
+    import_files(tmp_path / "d", nodes, pods, all_namespaces=True, **told)
+    assert figures(q1(tmp_path / "d"))["gpus_free"] == 1
+
+
+def test_counted_cards_beside_a_listing_of_one_namespace_are_not_all_seen_and_that_is_said(tmp_path: Path) -> None:
+    take(tmp_path / "d", plain("n1", 2), pod("a"))
+    result = q1(tmp_path / "d")
+    assert any("namespace team-a alone" in spot for spot in result.blind_spots)
+    assert any("--all-namespaces" in action for action in result.next_actions)

@@ -91,7 +91,7 @@ GROUP_COLUMNS: Final = (
 _OF_CAPACITY: Final = ("gpus_supply", "gpus_overcommitted", "gpus_free", "gpus_out_of_service", "gpus_unobserved")
 """The figures that need to know how many cards there are."""
 
-_NODES_LISTED: Final = 8
+_NAMES_LISTED: Final = 8
 _REASONS_LISTED: Final = 3
 _UUID: Final = re.compile(r"GPU-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\Z")
 
@@ -209,12 +209,14 @@ def _figures(scene: Scene) -> tuple[list[Figure], float | Unknown]:
 def _capacity_unknown(scene: Scene) -> str | None:
     """Why the estate's capacity is not known; None = it is."""
     if scene.uncounted:
-        names = [str(node["node"]) for node in scene.uncounted]
-        listed = ", ".join(names[:_NODES_LISTED]) + (", ..." if len(names) > _NODES_LISTED else "")
         return _(
             "no capacity basis for node {nodes}: no inventory, register, label or declaration tells its cards"
-        ).format(nodes=listed)
+        ).format(nodes=_listed([str(node["node"]) for node in scene.uncounted]))
     return None if scene.cards or scene.places else _("no card of this estate is known")
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names[:_NAMES_LISTED]) + (", ..." if len(names) > _NAMES_LISTED else "")
 
 
 def _balance(scene: Scene, cards: Sequence[Card], supply: int, values: dict[str, Value]) -> int:
@@ -466,12 +468,22 @@ def _assemble(
     )
 
 
+def _unwatched(scene: Scene) -> bool:
+    return any(not place.watched for place in (*scene.cards.values(), *scene.places))
+
+
 def _blind_spots(scene: Scene) -> list[str]:
     spots = []
-    if any(not card.watched for card in scene.cards.values()):
+    if _unwatched(scene):
         spots.append(
             _("not all pods were seen at this instant: a holder that left before the first listing is missing")
         )
+        if scene.namespaces:
+            spots.append(
+                _(
+                    "pods of namespace {namespaces} alone were listed: pods of other namespaces may hold the rest"
+                ).format(namespaces=_listed(sorted(scene.namespaces)))
+            )
     if any(row["device_uuid"] is None for row in scene.holders):
         spots.append(_("some holders are known by node only: their card is one of the node's, which one is not known"))
     if any(card.doubt for card in scene.cards.values()) or any(place.doubt for place in scene.places):
@@ -514,7 +526,14 @@ def _next_actions(scene: Scene) -> list[str]:
         actions.append(_("import the PodResources dump of the node to learn which card these pods hold"))
     if scene.uncounted:
         actions.append(_("import the cards of the uncounted nodes (nvidia-smi -L, GFD labels) or declare their number"))
-    if any(not card.watched for card in scene.cards.values()):
+    if _unwatched(scene) and scene.namespaces:
+        actions.append(
+            _(
+                "if that listing was of the whole cluster (kubectl get pods -A), import it again with "
+                "--all-namespaces; else list all namespaces"
+            )
+        )
+    if _unwatched(scene):
         actions.append(_("import pod listings regularly and declare their distance with --expected-interval"))
     if any(row["evidence_grade"] == "declared" for row in scene.holders):
         actions.append(_("import nvidia-smi process lists or PodResources dumps to corroborate declared holders"))

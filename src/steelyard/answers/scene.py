@@ -62,6 +62,8 @@ class Scene:
     outside: list[str] = field(default_factory=list)
     uncounted: list[Record] = field(default_factory=list)
     """Nodes (``cluster``, ``node``) that have cards, and nothing tells how many."""
+    namespaces: set[str] = field(default_factory=set)
+    """The namespaces whose pods were all seen, where those of the whole cluster were not."""
     by_pod: bool = False
     device_uuid: str | None = None
 
@@ -101,6 +103,8 @@ def fill(scene: Scene, reading: Reading, times: Sequence[KnownTime], asked: Inst
 def _add_cluster(scene: Scene, reading: Reading, time: KnownTime, at: Instant) -> None:
     cluster = time.cluster
     scopes = grounds.watched_scopes(reading, cluster, at)
+    if "cluster" not in scopes:
+        scene.namespaces |= {scope.partition("/")[2] for scope in scopes if scope.startswith("namespace/")}
     known = _add_capacity(scene, reading, time, at)
     asked = {"all_dimensions": scene.by_pod, "device_uuid": scene.device_uuid}
     holders = reading.run("holders", cluster=cluster, at_us=at, **asked)

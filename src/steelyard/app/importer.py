@@ -132,7 +132,7 @@ class FileImporter:
     def _parse_all(self, files: Sequence[InputFile], request: ImportRequest, progress: Progress) -> list[ParsedFile]:
         """All files in the order given; those that name cards by index or address are read after the others."""
         basis = DECLARED if request.as_of is not None else INFERRED
-        batch = Batch(KubernetesObjects(all_readers, request.expected_interval_us, basis))
+        batch = Batch(KubernetesObjects(all_readers, request.expected_interval_us, basis, request.all_namespaces))
         parsed = [ParsedFile(file) for file in files]
         later: list[ParsedFile] = []
         done = 0

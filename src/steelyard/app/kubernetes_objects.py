@@ -92,6 +92,7 @@ class _Tally:
     faults_count: int = 0
     replaced: bool = False
     namespaces: set[str] = field(default_factory=set)
+    all_namespaces: bool = False
 
     def member(self, kind: str, whole: bool) -> None:
         """Note an object (or an empty list) of a kind, and whether what holds it is a complete list."""
@@ -111,14 +112,17 @@ class _Tally:
 
     def is_complete(self, kind: str) -> bool:
         """Whether absence from this file means absence. An object that was not read may have been of any kind."""
-        if kind == "Pod" and not self.seen[kind]:  # no pods of which namespace?
+        if kind == "Pod" and not self.seen[kind] and not self.all_namespaces:  # no pods of which namespace?
             return False
         return self.complete[kind] and not self.refused_count and not self.faults_count
 
     def scope(self, kind: str) -> str:
         """How far a listing reaches. Pods of one namespace alone are most likely ``kubectl get pods -n``: their absence says nothing of the
-        others, while a listing of all namespaces names the cluster's own pods too."""
-        return f"namespace/{next(iter(self.namespaces))}" if kind == "Pod" and len(self.namespaces) == 1 else "cluster"
+        others, while a listing of all namespaces names the cluster's own pods too. A List does not say what was asked for; a person may
+        (``all_namespaces``)."""
+        if kind != "Pod" or len(self.namespaces) != 1 or self.all_namespaces:
+            return "cluster"
+        return f"namespace/{next(iter(self.namespaces))}"
 
     def remarks(self, ctx: ReadContext) -> Iterator[Fact]:
         """One finding per kind without a reader, and one for what the bounds kept back."""
@@ -150,6 +154,7 @@ class KubernetesObjects:
     readers: Callable[[], Readers]
     gap_max_us: DurationUs | None
     as_of_basis: str
+    all_namespaces: bool = False
     claims: list[Mapping[str, Any]] = field(default_factory=list)
     slices: list[Mapping[str, Any]] = field(default_factory=list)
     pods: list[PodView] = field(default_factory=list)
@@ -162,7 +167,7 @@ class KubernetesObjects:
         """The facts of one file. ``documents``: (line, document or SourceMalformed). ``listing``: a List in it is complete, because the
         file is one document; lines of single objects never are. What has to wait for other files is left in ``later``."""
         readers = self.readers()
-        tally = _Tally()
+        tally = _Tally(all_namespaces=self.all_namespaces)
         before = len(self.claims) + len(self.slices), len(self.nodes)
         for line, document in documents:
             for item, kind, whole in _items(document, listing, tally):

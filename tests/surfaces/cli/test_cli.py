@@ -162,7 +162,7 @@ def test_import_passes_every_option_on(capsys: pytest.CaptureFixture[str]) -> No
         "--epoch",
         "2020-01-01",
     ]
-    assert ask(world, "import", "x", *options, "--expected-interval", "30s", "--json") == 0
+    assert ask(world, "import", "x", *options, "--expected-interval", "30s", "--all-namespaces", "--json") == 0
     assert world.imports == [
         ImportRequest(
             paths=[Path("x")],
@@ -172,6 +172,7 @@ def test_import_passes_every_option_on(capsys: pytest.CaptureFixture[str]) -> No
             epoch=parse_instant("2020-01-01T00:00:00Z"),
             expected_interval_us=30_000_000,
             companions={"nodes": Path("n.csv")},
+            all_namespaces=True,
         )
     ]
     assert json.loads(capsys.readouterr().out) == {

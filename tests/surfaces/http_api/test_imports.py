@@ -62,6 +62,14 @@ def test_one_file_as_it_is_becomes_facts_and_an_answer(served: World) -> None:
     assert (again["files"][0]["status"], again["files"][0]["new_count"]) == ("unchanged", 0)
 
 
+def test_an_import_may_say_that_its_listing_is_of_the_whole_cluster(served: World) -> None:
+    send(served, DUMP, f"name=dump.json&{AS_OF}&all_namespaces=true", "application/json")
+    assert served.store.rows("SELECT scope, complete FROM fact.source_status WHERE kind = 'pods'") == [
+        ("cluster", True)
+    ]
+    assert not any("--all-namespaces" in action for action in served.get("/answers/q1").json()["next_actions"])
+
+
 def test_several_files_are_one_import_and_one_bad_file_stops_no_other(served: World) -> None:
     files = (
         (FileHead("in/a.json", "a.json"), DUMP),

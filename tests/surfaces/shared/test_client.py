@@ -127,7 +127,7 @@ def test_a_question_and_a_request_travel_whole() -> None:
         ("to", "1970-01-01T01:00:00Z"),
         ("explain", "true"),
     ]
-    request = ImportRequest((), "openb", 0, "east", "n1", 1, 30_000_000)
+    request = ImportRequest((), "openb", 0, "east", "n1", 1, 30_000_000, all_namespaces=True)
     assert dict(request_parameters(request)) == {
         "kind": "openb",
         "as_of": "1970-01-01T00:00:00Z",
@@ -135,6 +135,7 @@ def test_a_question_and_a_request_travel_whole() -> None:
         "node": "n1",
         "epoch": "1970-01-01T00:00:00.000001Z",
         "expected_interval_us": "30000000",
+        "all_namespaces": "true",
     }
     assert request_parameters(ImportRequest(())) == [("cluster", "default")]
     assert question_parameters(Question()) == []

@@ -81,6 +81,13 @@ def _import(ports: Ports) -> Callable[..., None]:
                 help=_("Listings come this often (30s, 5m): between two no further apart, all was seen."),
             ),
         ] = None,
+        all_namespaces: Annotated[
+            bool,
+            typer.Option(
+                "--all-namespaces",
+                help=_("The listings of pods are of the whole cluster (kubectl get pods -A), whatever they show."),
+            ),
+        ] = False,
         rows: options.Rows = None,
         as_json: options.Json = False,
         data: options.Data = options.DATA_DEFAULT,
@@ -95,6 +102,7 @@ def _import(ports: Ports) -> Callable[..., None]:
             epoch=instant_of(epoch, "--epoch"),
             expected_interval_us=duration_of(expected_interval, "--expected-interval"),
             companions={"nodes": nodes} if nodes is not None else {},
+            all_namespaces=all_namespaces,
         )
         with progress_bar() as progress:
             report = ports.importer(data).import_paths(request, progress)

@@ -107,6 +107,7 @@ class ImportParameters(BaseModel):
     )
     epoch: Text | None = Field(None, description="Which instant a trace calls 0.")
     expected_interval_us: int | None = Field(None, ge=0, le=3_660 * DAY_US, description="Listings come this often.")
+    all_namespaces: bool = Field(False, description="Every listing of pods is of the whole cluster.")
     name: Annotated[str, Field(max_length=1_000)] = Field(
         "upload", description="What findings call the file, where the body is one file as it is."
     )
@@ -121,6 +122,7 @@ class ImportParameters(BaseModel):
             node=self.node,
             epoch=instant_of(self.epoch, "epoch"),
             expected_interval_us=self.expected_interval_us,
+            all_namespaces=self.all_namespaces,
         )
 
 

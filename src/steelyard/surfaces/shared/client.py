@@ -201,6 +201,7 @@ def request_parameters(request: ImportRequest) -> list[tuple[str, str]]:
         "node": request.node,
         "epoch": _stamp(request.epoch),
         "expected_interval_us": None if request.expected_interval_us is None else str(request.expected_interval_us),
+        "all_namespaces": "true" if request.all_namespaces else None,
     }
     return [(name, value) for name, value in found.items() if value is not None]
 

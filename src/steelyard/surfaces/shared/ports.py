@@ -19,7 +19,8 @@ Progress = Callable[[str, int, int], None]
 @dataclass(frozen=True, slots=True)
 class ImportRequest:
     """What to import. ``kind`` None = detect per file. ``as_of`` None = inferred. ``expected_interval_us`` declares that between two
-    complete listings no further apart the world was seen throughout. ``companions``: role -> file (``nodes`` of an openb trace)."""
+    complete listings no further apart the world was seen throughout. ``companions``: role -> file (``nodes`` of an openb trace).
+    ``all_namespaces`` declares that every listing of pods is of the whole cluster, even where it shows one namespace only, or none."""
 
     paths: Sequence[Path]
     kind: str | None = None
@@ -29,6 +30,7 @@ class ImportRequest:
     epoch: Instant | None = None
     expected_interval_us: DurationUs | None = None
     companions: Mapping[str, Path] = field(default_factory=dict)
+    all_namespaces: bool = False
 
 
 @dataclass(frozen=True, slots=True)
