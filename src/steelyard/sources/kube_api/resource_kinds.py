@@ -19,7 +19,8 @@ class ResourceKind:
     """One resource: its object kind, group (empty: the core group), plural, and versions, preferred first.
 
     namespaced: whether its objects live in namespaces. metadata_only: only names, owners and labels are asked for, which is all that an
-    owner chain needs. tracks_gone: whether the end of an object is worth a word (an event's is not: it expires).
+    owner chain needs. tracks_gone: whether the end of an object is worth a word (an event's is not: it expires). fallback: the same objects
+    under another group, taken where this one is forbidden.
     """
 
     kind: str
@@ -29,6 +30,7 @@ class ResourceKind:
     namespaced: bool = True
     metadata_only: bool = False
     tracks_gone: bool = True
+    fallback: ResourceKind | None = None
 
     @property
     def word(self) -> str:
@@ -54,11 +56,14 @@ _RAY: Final = ("v1", "v1alpha1")
 
 PODS: Final = ResourceKind("Pod", "pods", ("v1",))
 NODES: Final = ResourceKind("Node", "nodes", ("v1",), namespaced=False)
-EVENTS: Final = ResourceKind("Event", "events", ("v1",), tracks_gone=False)
-EVENTS_OF_THEIR_OWN_GROUP: Final = ResourceKind(
-    "Event", "events", ("v1", "v1beta1"), "events.k8s.io", tracks_gone=False
+EVENTS: Final = ResourceKind(
+    "Event",
+    "events",
+    ("v1",),
+    tracks_gone=False,
+    fallback=ResourceKind("Event", "events", ("v1", "v1beta1"), "events.k8s.io", tracks_gone=False),
 )
-"""The same events under another name, for clusters that grant only this one."""
+"""Both groups serve the same events, so one is enough; which one is granted is the cluster's choice."""
 
 RESOURCE_KINDS: Final[Sequence[ResourceKind]] = (
     PODS,

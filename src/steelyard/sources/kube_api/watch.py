@@ -10,114 +10,53 @@ Sceptic's command: ``kubectl get pods -A -w --output-watch-events``.
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from steelyard.primitives.clock import Clock, WallClock
-from steelyard.primitives.instant import DurationUs, Instant
-from steelyard.sources.kube_api.client import ClusterTarget
+from steelyard.primitives.errors import InvariantError
+from steelyard.primitives.instant import Instant
+from steelyard.sources.kube_api.client import ClusterClient, ClusterTarget
+from steelyard.sources.kube_api.kind_watch import KindWatch
 from steelyard.sources.kube_api.resource_kinds import RESOURCE_KINDS, ResourceKind
+from steelyard.sources.kube_api.watch_round import (
+    FAILED,
+    FORBIDDEN,
+    NOT_INSTALLED,
+    OK,
+    RELIST,
+    STARTING,
+    WATCH_DELETED,
+    WATCH_RESUMED,
+    GoneObject,
+    KindStatus,
+    SeenObject,
+    WatchBounds,
+    WatchRound,
+)
 
-STARTING: Final = "starting"
-OK: Final = "ok"
-NOT_INSTALLED: Final = "not_installed"
-FORBIDDEN: Final = "forbidden"
-FAILED: Final = "failed"
+__all__ = [
+    "FAILED",
+    "FORBIDDEN",
+    "NOT_INSTALLED",
+    "OK",
+    "RELIST",
+    "STARTING",
+    "WATCH_DELETED",
+    "WATCH_RESUMED",
+    "ClusterTarget",
+    "ClusterWatch",
+    "GoneObject",
+    "KindStatus",
+    "SeenObject",
+    "WatchBounds",
+    "WatchRound",
+]
 
-WATCH_DELETED: Final = "watch_deleted"
-RELIST: Final = "relist"
-
-
-@dataclass(frozen=True, slots=True)
-class SeenObject:
-    """One version of one object: ``word`` of its kind (``pods``), its JSON text as the server wrote it, and when it was seen.
-
-    object_kind and api_version are what the object itself would say; an item of a list does not say it.
-    """
-
-    word: str
-    object_kind: str
-    api_version: str
-    raw: bytes
-    seen_at: Instant
-
-
-@dataclass(frozen=True, slots=True)
-class GoneObject:
-    """An object that is no more: it was there at ``last_seen_at`` and was not at ``gone_at``.
-
-    basis ``watch_deleted``: the server reported the deletion at ``gone_at`` over a live stream, and last_seen_at is the same instant;
-    ``relist``: it went unseen, its end lies between the two.
-    """
-
-    word: str
-    object_kind: str
-    uid: str
-    last_seen_at: Instant
-    gone_at: Instant
-    basis: str
-
-
-@dataclass(frozen=True, slots=True)
-class KindStatus:
-    """How one kind is doing at the instant of a round.
-
-    status: ``starting`` (not yet listed to its end), ``ok``, ``not_installed``, ``forbidden`` (``grant`` names what to grant), ``failed``
-    (``last_error``). observed_from_at, observed_to_at: the stretch this round adds, seen throughout; both None where it adds none. The
-    stretches of successive rounds join where nothing was missed. healthy_since_at: since when the stretches join. listed_at: the last
-    complete listing. lag_us: from the last proof to the round. complete: every object of the kind is in the index.
-    """
-
-    word: str
-    status: str
-    api_version: str | None = None
-    objects_count: int = 0
-    complete: bool = False
-    listed_at: Instant | None = None
-    healthy_since_at: Instant | None = None
-    observed_from_at: Instant | None = None
-    observed_to_at: Instant | None = None
-    lag_us: DurationUs | None = None
-    last_error: str | None = None
-    grant: str | None = None
-    relists_count: int = 0
-    reconnects_count: int = 0
-    refused_count: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class WatchRound:
-    """What a cluster did since the last round. ``backlog``: a queue was full, so drain again at once."""
-
-    cluster: str
-    at: Instant
-    changed: Sequence[SeenObject]
-    gone: Sequence[GoneObject]
-    kinds: Sequence[KindStatus]
-    backlog: bool
-
-
-@dataclass(frozen=True, slots=True)
-class WatchBounds:
-    """What a watch may take: entries of a page, bytes of a page, of an object and of a queue, objects of an index, and times in seconds.
-
-    timeout_seconds: how long the server is asked to hold one watch; silence for silence_seconds longer than that is a hanging watch.
-    """
-
-    page_limit: int = 500
-    page_bytes_max: int = 256 * 1024 * 1024
-    object_bytes_max: int = 8 * 1024 * 1024
-    queue_bytes_max: int = 16 * 1024 * 1024
-    queue_objects_max: int = 20_000
-    index_entries_max: int = 1_000_000
-    request_seconds: float = 30.0
-    timeout_seconds: int = 120
-    silence_seconds: float = 15.0
-    backoff_seconds: float = 0.5
-    backoff_seconds_max: float = 30.0
-    reconnects_max: int = 5
-    recheck_seconds: float = 300.0
+STOP_SECONDS: Final = 5.0
+_POLL_SECONDS: Final = 0.02
 
 
 class ClusterWatch:
@@ -131,25 +70,72 @@ class ClusterWatch:
         clock: Clock | None = None,
     ) -> None:
         self.cluster = target.cluster
+        self._target = target
         self._kinds = kinds
         self._bounds = bounds or WatchBounds()
         self._clock = clock or WallClock()
+        self._stopping = threading.Event()
+        self._client: ClusterClient | None = None
+        self._watches: list[KindWatch] = []
+        self._threads: list[threading.Thread] = []
 
     def start(self) -> None:
-        """Start one thread per kind. Raises SourceUnavailable where the target's configuration cannot be read."""
-        raise NotImplementedError
+        """Start one thread per kind; returns at once. Raises SourceUnavailable where the target's configuration cannot be used: then it may be
+        called again. Once started, again is harmless."""
+        if self._client is not None:
+            return
+        if self._stopping.is_set():
+            raise InvariantError("a watch that was stopped is not started again")
+        self._client = client = ClusterClient(self._target, self._bounds.request_seconds)
+        for kind in self._kinds:
+            watch = KindWatch(kind, client, self._bounds, self._clock, self._stopping)
+            self._watches.append(watch)
+            name = f"watch/{self.cluster}/{kind.word}"
+            self._threads.append(threading.Thread(target=watch.run, name=name, daemon=True))
+        for thread in self._threads:
+            thread.start()
 
     def drain(self, at: Instant) -> WatchRound:
-        """What was seen since the last drain, without waiting. ``at``: the round's instant."""
-        raise NotImplementedError
+        """What was seen since the last drain, without waiting. ``at``: the round's instant, now."""
+        changed: list[SeenObject] = []
+        gone: list[GoneObject] = []
+        kinds: list[KindStatus] = []
+        backlog = False
+        for watch in self._watches:
+            seen, ended, status, was_full = watch.drain(at)
+            changed.extend(seen)
+            gone.extend(ended)
+            kinds.append(status)
+            backlog = backlog or was_full
+        return WatchRound(self.cluster, at, changed, gone, kinds, backlog)
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether every kind has been listed to its end or is known to be out of reach."""
+        return all(watch.is_settled for watch in self._watches)
 
     def rounds_until_listed(self, deadline_seconds: float) -> Iterator[WatchRound]:
-        """Rounds until every kind is listed or known to be out of reach, for a single collection; ends at the deadline at the latest."""
-        raise NotImplementedError
+        """Rounds until every kind is listed or known to be out of reach, for a single collection; the last one at the deadline at the latest.
+        A kind that is still ``starting`` then was not seen."""
+        latest = time.monotonic() + deadline_seconds
+        while True:
+            settled = self.is_settled or time.monotonic() >= latest
+            found = self.drain(self._clock.now())
+            if settled or found.changed or found.gone:
+                yield found
+            if settled:
+                return
+            if not found.backlog:
+                self._stopping.wait(_POLL_SECONDS)
 
     def stop(self) -> None:
-        """End all threads and connections; what was not drained is lost and will be listed by the next start."""
-        raise NotImplementedError
+        """End all threads and connections within seconds; what was not drained is lost, and the next start lists it. Twice is harmless."""
+        self._stopping.set()
+        if self._client is not None:
+            self._client.close()
+        latest = time.monotonic() + STOP_SECONDS
+        for thread in self._threads:
+            thread.join(max(0.0, latest - time.monotonic()))
 
     def __enter__(self) -> ClusterWatch:
         self.start()
