@@ -322,7 +322,7 @@ class _Round:
             scope=scope,
             status="partial" if self.refusals.of("row_without_device") else "ok",
             objects_count=len(uuids),
-            as_of_basis="inferred" if at == AT_OBSERVATION else "stamped",
+            as_of_basis="inferred" if self._when(at) == AT_OBSERVATION else "stamped",
             gap_max_us=self.ctx.expected_interval_us,
         )
 

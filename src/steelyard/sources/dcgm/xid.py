@@ -62,7 +62,8 @@ def _event(row: Row, code: int, ctx: ReadContext) -> Event:
     if row.number != XID:
         details["window_ms"] = row.labels.get("window_size_in_ms", "")[:20]
         details["in_window"] = row.value
-    seen = f"scrape {format_instant(row.at)}" if INSTANT_MIN <= row.at <= INSTANT_MAX else "this scrape"
+    when = ctx.observed_at if row.at == AT_OBSERVATION else row.at
+    seen = f"scrape {format_instant(when)}" if INSTANT_MIN <= when <= INSTANT_MAX else "this scrape"
     return Event(
         cluster=ctx.cluster,
         source="dcgm",

@@ -3,7 +3,8 @@
 Called once per round by ``app``'s routing, before a reader of meaning sees a point. Prometheus adds labels of its own; where they hide one of
 the exporter's, that one is renamed ``exported_<name>`` (``honorLabels: false``), and where nothing is renamed a ``pod`` may still be
 the exporter's own. The trick to know: what one series of a target reveals (it has ``exported_pod``) holds for all series of that
-target, so a free card, which has no pod of its own, is not taken for a card of the exporter's pod.
+target, so a free card, which has no pod of its own, is not taken for a card of the exporter's pod; unless ``pod`` takes several values in one
+scrape, which a label of the target never does.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from steelyard.primitives.instant import Instant
 from steelyard.sources.shared.metric_points import MetricPoint
 
 EXPORTED: Final = "exported_"
@@ -20,6 +22,7 @@ WAY: Final = frozenset(
 )
 """Labels that are never the exporter's."""
 
+_TargetKey = tuple[str | None, str | None]
 _PLACE: Final = ("namespace", "pod", "container")
 _MONITOR: Final = ("endpoint", "service")
 _EXPORTER_PODS: Final = ("dcgm-exporter", "nvidia-dcgm-exporter", "gpu-operator-dcgm-exporter")
@@ -55,15 +58,25 @@ class LabelResolver:
     """Made of all points of a round; ``resolve`` then parts the labels of each. Equal labels are parted once and give one ``Resolved``."""
 
     def __init__(self, points: Iterable[MetricPoint]) -> None:
-        self._hidden: dict[tuple[str | None, str | None], set[str]] = {}
+        self._hidden: dict[_TargetKey, set[str]] = {}
         self._done: dict[tuple[tuple[str, str], ...], Resolved] = {}
+        varying: dict[_TargetKey, set[str]] = {}
+        places: dict[tuple[_TargetKey, Instant], dict[str, str]] = {}
         for point in points:
             labels = point.labels
             if "job" not in labels and "instance" not in labels:
                 continue
+            target = (labels.get("job"), labels.get("instance"))
             hidden = [name.removeprefix(EXPORTED) for name in labels if name.startswith(EXPORTED)]
             if hidden:
-                self._hidden.setdefault((labels.get("job"), labels.get("instance")), set()).update(hidden)
+                self._hidden.setdefault(target, set()).update(hidden)
+            for name in _PLACE:
+                if name in labels:
+                    known = places.setdefault((target, point.at), {}).setdefault(name, labels[name])
+                    if known != labels[name]:
+                        varying.setdefault(target, set()).add(name)
+        for target, names in varying.items():
+            self._hidden.get(target, set()).difference_update(names)
 
     def resolve(self, labels: Mapping[str, str]) -> Resolved:
         """The exporter's labels and the target's."""
@@ -83,7 +96,7 @@ class LabelResolver:
         for name, value in labels.items():
             if name.startswith(EXPORTED):
                 own[name.removeprefix(EXPORTED)] = value
-            elif name in WAY or name in hidden:
+            elif name in WAY or name in hidden or f"{EXPORTED}{name}" in labels:
                 way[name] = value
             else:
                 own.setdefault(name, value)
