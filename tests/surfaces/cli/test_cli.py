@@ -17,6 +17,7 @@ from steelyard.primitives.errors import SourceUnsupported, StoreLocked, UsageErr
 from steelyard.primitives.instant import Window, parse_instant
 from steelyard.primitives.unknown import Unknown
 from steelyard.surfaces.cli import run
+from steelyard.surfaces.cli.invocation import next_command
 from steelyard.surfaces.shared.ports import (
     DemoSpec,
     FileReport,
@@ -353,3 +354,57 @@ def test_a_terminal_gets_colours_and_no_color_takes_them_away(monkeypatch: pytes
     plain = on_a_terminal(monkeypatch, "80", lambda: ask(World(), "q1"))
     assert "\x1b" not in plain
     assert "unknown, because nobody looked" in plain
+
+
+def called_as(monkeypatch: pytest.MonkeyPatch, path: Path | str, on_path: Path | None = None) -> None:
+    """As if the console script at ``path`` had been started, with ``on_path`` as the search path."""
+    monkeypatch.setattr(sys, "argv", [str(path)])
+    monkeypatch.setenv("PATH", str(on_path or "/nowhere"))
+
+
+def script(folder: Path) -> Path:
+    folder.mkdir(parents=True)
+    path = folder / "steelyard"
+    path.write_text("#!/bin/sh\n")
+    path.chmod(0o755)
+    return path
+
+
+@pytest.mark.parametrize(("command", "directory"), [(["import", "x"], "my data"), (["demo"], "demo-data")])
+def test_the_last_lines_are_commands_to_paste_on_the_same_directory(
+    command: list[str], directory: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    called_as(monkeypatch, ".venv/bin/steelyard")
+    assert ask(World(), *command, *(["--data", directory] if directory == "my data" else [])) == 0
+    last = capsys.readouterr().out.splitlines()[-2:]
+    quoted = f"'{directory}'" if " " in directory else directory
+    assert last == [
+        f"ask: .venv/bin/steelyard q1 --data {quoted}",
+        f"ask: .venv/bin/steelyard q2 --by tenant --data {quoted}",
+    ]
+
+
+def test_what_the_search_path_leads_to_is_called_by_its_name_and_the_default_directory_is_left_out(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    here = script(tmp_path / "bin")
+    called_as(monkeypatch, here, here.parent)
+    assert next_command("q1", Path("steelyard-data")) == "steelyard q1"
+    monkeypatch.setenv("STEELYARD_DATA", "elsewhere")
+    assert next_command("q1", Path("elsewhere")) == "steelyard q1"
+    assert next_command("q1", Path("steelyard-data")) == "steelyard q1 --data steelyard-data"
+    called_as(monkeypatch, script(tmp_path / "other"), here.parent)
+    assert next_command("q1", Path("elsewhere")) == f"{tmp_path}/other/steelyard q1"
+    called_as(monkeypatch, "/x/app/main.py")
+    assert next_command("q1", Path("elsewhere")).endswith(" -m steelyard.app.main q1")
+
+
+@pytest.mark.parametrize(("words", "shown"), [([], "Commands:"), (["token"], "revoke")])
+def test_a_command_without_its_words_prints_its_help_in_lines(
+    words: list[str], shown: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert ask(World(), *words) == 2
+    found = capsys.readouterr().err
+    assert "\\x0a" not in found
+    assert any(line.strip().startswith(shown) for line in found.splitlines())
+    assert found.startswith("Usage: steelyard")

@@ -74,11 +74,25 @@ def run(ports: Ports, arguments: Sequence[str] | None = None) -> int:
     except (KeyboardInterrupt, typer.Abort):
         return _failed(_("interrupted"), EXIT_INTERRUPTED)
     except _ClickException as error:
+        if _is_help(error):
+            return _helped(error.format_message())
         if error.format_message():
             return _failed(f"{error.format_message()} ({_('see')} {_path(error)} --help)", 2)
         return 2
     except OSError as error:
         return _failed(f"{error.strerror or error}{f': {error.filename}' if error.filename else ''}", EXIT_TROUBLE)
+
+
+def _is_help(error: Any) -> bool:
+    """Whether a command that needs words was called without any: what is raised then is its help."""
+    context = getattr(error, "ctx", None)
+    return context is not None and error.format_message() == context.get_help()
+
+
+def _helped(text: str) -> int:
+    if sys.stderr is not None:
+        sys.stderr.write("".join(f"{printable(line)}\n" for line in text.splitlines()))
+    return 2
 
 
 def _path(error: Any) -> str:

@@ -22,7 +22,7 @@ _FILES = (
 
 
 def render_import(report: ImportReport, width: int | None, rows_max: int | None = None) -> list[Line]:
-    """What became of each file, as of when, what was found, and what to ask next."""
+    """What became of each file, what was found, and as of when."""
     rows = [(f.path, f.kind, f.status, f.facts_count, f.new_count, f.refused_count, f.message) for f in report.files]
     lines = lay_out(Table(_("files"), _FILES, rows), width, rows_max)
     if report.findings_by_code:
@@ -30,7 +30,7 @@ def render_import(report: ImportReport, width: int | None, rows_max: int | None 
         columns = (Column("code"), Column("count", "1"))
         lines += [Line("row", ""), *lay_out(Table(_("findings about the data"), columns, found), width, rows_max)]
     as_of = _("not known") if report.as_of is None else f"{format_instant(report.as_of)} ({report.as_of_basis})"
-    text = _("as of {as_of}; {count} ledger rows posted; ask: steelyard q1, steelyard q2")
+    text = _("as of {as_of}; {count} ledger rows posted")
     return [*lines, Line("row", ""), Line("row", text.format(as_of=as_of, count=f"{report.postings_count:,}"))]
 
 
