@@ -5,7 +5,7 @@ Both yield points; what they mean is read elsewhere.
 
 from __future__ import annotations
 
-from steelyard.sources.prometheus.api import PrometheusApi
+from steelyard.sources.prometheus.api import PrometheusApi, step_text
 from steelyard.sources.prometheus.endpoint import PrometheusEndpoint
 from steelyard.sources.prometheus.remote_write import (
     Received,
@@ -25,5 +25,6 @@ __all__ = [
     "chunks_of",
     "missing_chunks",
     "read_write_request",
+    "step_text",
     "written_headers",
 ]

@@ -65,15 +65,14 @@ class PrometheusApi:
         """Let go of its connections; nothing is asked any more. Twice is harmless."""
         self._asker.close()
 
-    def present(self, names: Collection[str], window: Window) -> list[str]:
-        """Which of the names have series in the window, sorted; all of them where the server cannot say."""
-        wanted = _checked(names)
+    def names(self, window: Window) -> list[str] | None:
+        """The names of all metrics that have series in the window, sorted; None where the server cannot say. Raises SourceUnavailable."""
         try:
             parameters = {"start": _seconds(window.start), "end": _seconds(window.end)}
-            found = set(self._asker.ask("label/__name__/values", parameters, get=True).texts())
+            found = self._asker.ask("label/__name__/values", parameters, get=True).texts()
         except (TooMuch, SourceUnsupported, SourceMalformed):
-            return wanted
-        return [name for name in wanted if name in found]
+            return None
+        return sorted({name for name in found if _METRIC_NAME.match(name)})
 
     def points(self, names: Collection[str], window: Window, ctx: ReadContext) -> Iterator[MetricPoint | Finding]:
         """The stored samples of these metrics within the window, with their own stamps, series by series; and findings for what the server
@@ -127,27 +126,53 @@ class PrometheusApi:
         ``window`` is cut into whole steps from its start; a rest shorter than a step is left out. Raises as ``points`` does, and
         ValueError for a step that is not a whole number of milliseconds.
         """
-        if step_us <= 0 or step_us % _MILLISECOND_US:
-            raise ValueError(f"expected a step of whole milliseconds, found {step_us} us")
         told = _Told(ctx)
         self._labels.turn()
-        whole = Window(window.start, window.start + window.duration_us // step_us * step_us)
-        parts = list(chunks_from_start(whole, (self._endpoint.series_points_max - 1) * step_us))
+        parts = self._parts(window, step_us)
         for name in _checked(means):
             yield from self._reduced("avg_over_time", [name], parts, step_us, told)
         yield from self._reduced("last_over_time", _checked(lasts), parts, step_us, told)
         yield from told.rest()
 
+    def expression(
+        self, query: str, window: Window, ctx: ReadContext, step_us: DurationUs, name: str = ""
+    ) -> Iterator[MetricPoint | Finding]:
+        """As ``minutes``, for an expression whose range selectors are ``step_us`` long (``step_text`` spells it). ``name``: of its points, where
+        the expression drops the metric's."""
+        told = _Told(ctx)
+        self._labels.turn()
+        yield from self._ranged(lambda _some: query, [name], self._parts(window, step_us), step_us, told)
+        yield from told.rest()
+
+    def _parts(self, window: Window, step_us: DurationUs) -> list[Window]:
+        """The whole steps of a window, in pieces that the server's limit of points admits."""
+        if step_us <= 0 or step_us % _MILLISECOND_US:
+            raise ValueError(f"expected a step of whole milliseconds, found {step_us} us")
+        whole = Window(window.start, window.start + window.duration_us // step_us * step_us)
+        return list(chunks_from_start(whole, max(1, self._endpoint.series_points_max - 1) * step_us))
+
     def _reduced(
         self, function: str, names: list[str], parts: Sequence[Window], step_us: DurationUs, told: _Told
     ) -> Iterator[MetricPoint | Finding]:
         """One function over stretches of ``step_us``. A mean drops the name of the metric, so it is asked for one name at a time."""
-        step = f"{step_us // _MILLISECOND_US}ms"
 
+        def query(some: Sequence[str]) -> str:
+            return f"{function}({_selector(some)}[{step_text(step_us)}])"
+
+        yield from self._ranged(query, names, parts, step_us, told)
+
+    def _ranged(
+        self,
+        query: Callable[[Sequence[str]], str],
+        names: list[str],
+        parts: Sequence[Window],
+        step_us: DurationUs,
+        told: _Told,
+    ) -> Iterator[MetricPoint | Finding]:
         def ask(some: Sequence[str], part: Window) -> Answer:
             first = part.start + step_us - _MILLISECOND_US  # the sample at the stretch's end belongs to the next one
             parameters = {
-                "query": f"{function}({_selector(some)}[{step}])",
+                "query": query(some),
                 "start": _seconds(first),
                 "end": _seconds(part.end - _MILLISECOND_US),
                 "step": _seconds(step_us),
@@ -274,6 +299,11 @@ def _checked(names: Collection[str]) -> list[str]:
         if not _METRIC_NAME.match(name):
             raise UsageError(_("{name}: expected the name of a metric").format(name=repr(name[:100])))
     return sorted(set(names))
+
+
+def step_text(step_us: DurationUs) -> str:
+    """A length as a range selector spells it."""
+    return f"{step_us // _MILLISECOND_US}ms"
 
 
 def _selector(names: Sequence[str]) -> str:

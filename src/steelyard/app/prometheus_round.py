@@ -1,0 +1,54 @@
+"""A round through the API of a Prometheus: what it stored of the metrics that are read, as the same facts that a direct scrape gives.
+
+Called by a collector for each round. The trick to know: a window that begins a little before the end of the last one loses no sample that
+was stored late, and adds none twice, because a sample's own stamp is part of what its facts are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from steelyard.app.metric_readers import metric_names, read_points, reader_of
+from steelyard.facts.base import Fact
+from steelyard.facts.finding import Finding
+from steelyard.primitives.instant import Window
+from steelyard.sources.shared.context import ReadContext
+from steelyard.sources.shared.metric_points import MetricPoint
+
+if TYPE_CHECKING:
+    from steelyard.sources.prometheus import PrometheusApi
+    from steelyard.sources.shared.metric_tally import MetricTally
+    from steelyard.sources.shared.round_memory import RoundMemory
+
+
+def asked_names(api: PrometheusApi, window: Window) -> list[str]:
+    """The metrics to ask for: those the server has that a reader takes, all that are read where it cannot say what it has.
+
+    Raises SourceUnavailable.
+    """
+    found = api.names(window)
+    return sorted(metric_names()) if found is None else [name for name in found if reader_of(name) is not None]
+
+
+def read_prometheus(
+    api: PrometheusApi,
+    window: Window,
+    ctx: ReadContext,
+    memory: RoundMemory | None = None,
+    tally: MetricTally | None = None,
+    *,
+    every: bool = False,
+) -> Iterator[Fact]:
+    """The facts of the last sample of each series in the window (``every``: of all of them), and the server's warnings as findings.
+
+    All points are fetched before the first fact. Raises SourceUnavailable, SourceUnsupported, SourceMalformed as ``PrometheusApi`` does.
+    """
+    points: list[MetricPoint] = []
+    ask = api.points if every else api.latest
+    for each in ask(asked_names(api, window), window, ctx):
+        if isinstance(each, Finding):
+            yield each
+        else:
+            points.append(each)
+    yield from read_points(points, ctx, memory, tally)
