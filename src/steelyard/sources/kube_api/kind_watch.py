@@ -366,7 +366,7 @@ class KindWatch:
         """One watch to its end; True where the server has forgotten our version. An orderly end proves that nothing was held back."""
         bounds = self._bounds
         params = {
-            "watch": "1",
+            "watch": "true",
             "resourceVersion": self._resume,
             "timeoutSeconds": str(bounds.timeout_seconds),
             "allowWatchBookmarks": "true",
