@@ -237,7 +237,7 @@ def test_compressed_files_are_read_like_plain_ones(tmp_path: Path) -> None:
     [
         ("apiVersion: v1\nkind: PodList\nitems: []\n", "kind_not_supported", "-o json"),
         ("# HELP up Up\n# TYPE up gauge\nup 1\n", "metrics_ignored", "nothing that is read"),
-        ({"kind": "Event", "apiVersion": "audit.k8s.io/v1", "auditID": "1"}, "kind_not_supported", "audit"),
+        ({"kind": "Event", "apiVersion": "audit.k8s.io/v1", "auditID": "1"}, "source_malformed", "known stage"),
         ({"request_throughput": 1.0, "completed": 3}, "kind_not_supported", "benchmark"),
         (listing({"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "Workload"}), "kind_not_supported", "Workload"),
         ({"something": "else"}, "unrecognised_file", "JSON"),
@@ -271,7 +271,7 @@ def test_the_ledgers_are_posted_once_after_all_files(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "request_", [{"kind": "nonsense"}, {"kind": "audit_log"}, {"as_of": 2**62}, {"companions": {"moon": Path("x")}}]
+    "request_", [{"kind": "nonsense"}, {"kind": "benchmark_result"}, {"as_of": 2**62}, {"companions": {"moon": Path("x")}}]
 )
 def test_a_request_that_makes_no_sense_is_refused_before_anything_is_stored(
     tmp_path: Path, request_: dict[str, object]

@@ -66,7 +66,7 @@ def test_a_file_that_was_longer_than_is_kept_is_refused_in_the_words_of_its_read
     ("request_", "message"),
     [
         (ImportRequest((), kind="nonsense"), "no such kind"),
-        (ImportRequest((), kind="audit_log"), "cannot be imported"),
+        (ImportRequest((), kind="benchmark_result"), "cannot be imported"),
         (ImportRequest((), as_of=INSTANT_MAX + 1), "--as-of"),
     ],
 )
@@ -85,7 +85,7 @@ def test_a_kind_that_a_file_comes_with_is_checked(tmp_path: Path) -> None:
         return received_files(ImportRequest((), kind="openb"), [ReceivedFile("p", "n", kind, tmp_path)], LIMIT)[0].kind
 
     assert (received(None), received("openb_nodes"), received("dmesg")) == ("openb", "openb_nodes", "kernel_log")
-    for kind in ("audit_log", "nonsense", ""):
+    for kind in ("benchmark_result", "nonsense", ""):
         with pytest.raises(UsageError):
             received(kind)
 

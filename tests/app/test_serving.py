@@ -66,7 +66,7 @@ COMMANDS = (
     ["q2", "--where", "odd\udcff=x"],
     ["q1", "--at", "1969-01-01"],
     ["import", "no-such-file"],
-    ["import", "audit_log", "in/cluster.json"],
+    ["import", "benchmark_result", "in/cluster.json"],
     ["import", "pods.csv", "--nodes", "no-such-file"],
     ["import", "in/binary"],
 )

@@ -67,7 +67,7 @@ KINDS: Final[Mapping[str, Kind]] = {
         Kind("inventory", LINES),
         Kind("holdings", LINES),
         Kind("kubernetes_yaml", LINES, advice="export it again with `kubectl get ... -o json`"),
-        Kind("audit_log", JSON, advice="Kubernetes audit logs are not read yet"),
+        Kind("audit_log", JSON),
         Kind("metrics_text", LINES),
         Kind("benchmark_result", JSON, advice="benchmark results are not read yet"),
     )
@@ -80,6 +80,7 @@ ALIASES: Final[Mapping[str, str]] = {
     "pods": "kubernetes",
     "nodes": "kubernetes",
     "events": "kubernetes",
+    "audit": "audit_log",
     "podresources": "pod_resources",
     "nvidia-smi": "nvidia_smi",
     "dmesg": "kernel_log",

@@ -218,12 +218,20 @@ def _read_json(data: bytes, kind: Kind, into: ParsedFile, ctx: ReadContext, batc
         raise FileRefused("unrecognised_file", "JSON of a shape that no reader knows; name its KIND if you know it")
     into.kind = found.name
     _refuse_without_reader(found)
-    facts = (
-        batch.note(batch.objects.read(documents, ctx, into.later, listing=not lines))
-        if found.name == "kubernetes"
-        else _pod_resources(documents, ctx, batch)
-    )
+    facts = _of_documents(found, documents, into, ctx, batch, listing=not lines)
     return chain([_invalid_utf8(ctx)], facts) if replaced else facts
+
+
+def _of_documents(
+    kind: Kind, documents: Iterator[tuple[int, Any]], into: ParsedFile, ctx: ReadContext, batch: Batch, *, listing: bool
+) -> Iterator[Fact]:
+    if kind.name == "kubernetes":
+        return batch.note(batch.objects.read(documents, ctx, into.later, listing=listing))
+    if kind.name == "audit_log":
+        from steelyard.app.audit import read_audit
+
+        return read_audit(documents, ctx)
+    return _pod_resources(documents, ctx, batch)
 
 
 def _invalid_utf8(ctx: ReadContext) -> Finding:

@@ -8,6 +8,7 @@ lists and tables are given as JSON.
 from __future__ import annotations
 
 import os
+import re
 import tomllib
 from functools import partial
 from pathlib import Path
@@ -17,6 +18,13 @@ from zoneinfo import ZoneInfo
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, SettingsError
 
+from steelyard.app.source_settings import (
+    AuditLogSetting,
+    CollectionSetting,
+    KubernetesSetting,
+    PrometheusSetting,
+    ScrapeSetting,
+)
 from steelyard.primitives.errors import UsageError
 from steelyard.primitives.i18n import _, is_spoken, languages
 from steelyard.sources.shared.context import ReadSettings, SharedScheme
@@ -25,6 +33,10 @@ FILE_NAME: Final = "steelyard.toml"
 _FILE_BYTES_MAX: Final = 4 << 20
 _PREFIX: Final = "STEELYARD_"
 _NESTED: Final = "__"
+_SECRET: Final = re.compile(
+    r"(?:token|password|secret|authorization|credential|bearer)(?!_file\b)[^.]*\Z", re.IGNORECASE
+)
+_USER_IN_URL: Final = re.compile(r"//[^/@\s]*@")
 _STRICT: Final = ConfigDict(extra="forbid", frozen=True)
 _Weight = Annotated[float, Field(gt=0, le=1000, allow_inf_nan=False)]
 _Scaling = Annotated[float, Field(gt=0, le=100, allow_inf_nan=False)]
@@ -83,7 +95,7 @@ class Settings(BaseSettings):
     cluster: the name that facts carry where a command names none. grain_minutes: the ledgers' grain. floor_by_slots: a vGPU holds at least
     1 / split count. model_weights: model glob -> weight of a normalised GPU-hour (reference = 1). hami_memory_scaling: node -> factor
     of HAMi's ``--device-memory-scaling``. hami_timezone, smi_timezone: the zones in which the scheduler's handshake stamps and the hosts'
-    nvidia-smi stamps are written.
+    nvidia-smi stamps are written. scrape, prometheus, kubernetes, audit_log: what ``steelyard serve`` collects.
     """
 
     model_config = SettingsConfigDict(
@@ -101,6 +113,11 @@ class Settings(BaseSettings):
     hami_timezone: str = "UTC"
     smi_timezone: str = "UTC"
     import_limits: ImportLimits = Field(default_factory=ImportLimits)
+    scrape: tuple[ScrapeSetting, ...] = ()
+    prometheus: tuple[PrometheusSetting, ...] = ()
+    kubernetes: tuple[KubernetesSetting, ...] = ()
+    audit_log: tuple[AuditLogSetting, ...] = ()
+    collection: CollectionSetting = Field(default_factory=CollectionSetting)
 
     @field_validator("grain_minutes", mode="before")
     @classmethod
@@ -194,9 +211,18 @@ def _line(path: Path | None, values: dict[str, Any], item: Any) -> str:
     from_file = bool(item["loc"]) and item["loc"][0] in values and not _in_environment(str(item["loc"][0]))
     where = str(path) if from_file and path else _("environment")
     message = item["msg"].removeprefix("Value error, ")
-    found = repr(item["input"])
+    found = _shown(key, item["input"])
     short = partial(str.format, where=where, key=key, message=message, found=found[:80])
     return short(_("{where}: {key}: {message}; found {found}"))
+
+
+def _shown(key: str, found: object) -> str:
+    """What was found, for a person; of what may be a secret only that it is there."""
+    if _SECRET.search(key):
+        return "..."
+    if isinstance(found, dict):
+        return f"a table with {', '.join(sorted(str(name) for name in found))}"
+    return _USER_IN_URL.sub("//...@", repr(found))
 
 
 def _in_environment(key: str) -> bool:

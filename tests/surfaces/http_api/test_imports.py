@@ -170,7 +170,7 @@ def test_a_body_beyond_the_bound_of_all_is_refused_and_stores_nothing(
     ("query", "detail"),
     [
         ("kind=nonsense", "no such kind: nonsense"),
-        ("kind=audit_log", "audit_log cannot be imported"),
+        ("kind=benchmark_result", "benchmark_result cannot be imported"),
         ("as_of=yesterday", "as_of: expected"),
         ("expected_interval_us=-1", "query.expected_interval_us"),
         ("clusters=x", "query.clusters"),

@@ -53,6 +53,9 @@ class Round:
     fault: BaseException | None = None
     retry_after_us: DurationUs = 0
     cursor: str | None = None
+    memory: RoundMemory | None = None
+    """What was said before: the same finding again is said once an hour. None: everything is said."""
+    _said: set[str] = field(default_factory=set)
 
     @property
     def status(self) -> str:
@@ -66,7 +69,7 @@ class Round:
     def add(self, facts: Iterable[Fact]) -> None:
         """Take facts in; those that no column holds become findings."""
         misfits: list[Fact] = []
-        for fact, rows in by_class(facts).items():
+        for fact, rows in by_class(self._news(facts)).items():
             table, refused = fitting(fact, rows)
             misfits.extend(refused)
             if table.num_rows:
@@ -75,6 +78,15 @@ class Round:
             self._note(rows)
         if misfits:
             self.add(_misfit_findings(misfits, ReadContext(file=self.name, observed_at=self.at)))
+
+    def _news(self, facts: Iterable[Fact]) -> Iterator[Fact]:
+        for fact in facts:
+            if self.memory is not None and isinstance(fact, Finding):
+                key = f"finding/{fact.cluster}/{fact.natural_key}"
+                if key not in self._said and not self.memory.is_news(key, fact.message, self.at):
+                    continue
+                self._said.add(key)  # another of the same key in this round tells of something else
+            yield fact
 
     def _note(self, rows: list[Fact]) -> None:
         for row in rows:
@@ -86,7 +98,7 @@ class Round:
 
 def gather(collector: Collector, at: Instant, cluster: str, memory: RoundMemory) -> Round:
     """Run one round. ``memory``: of the collector as a whole, so that a source that stays down is one finding an hour."""
-    found = Round(collector.name, at)
+    found = Round(collector.name, at, memory=memory)
     ctx = ReadContext(cluster=cluster, file=collector.name, observed_at=at)
     try:
         _take(collector.collect(at), found, ctx)
