@@ -119,6 +119,72 @@ def test_samples_give_memory_with_its_peak_and_an_upper_bound_of_compute() -> No
     assert coverage["gpu_hours_used_upper"] == float(Fraction(30, 60 * 9))
 
 
+@pytest.mark.parametrize(
+    ("where", "device", "residual"),
+    [
+        ({"pod": "team-a/infer"}, 2_000, 500),
+        ({"tenant": "team-b"}, 2_000, 500),
+        ({"gpu": CARD}, 2_000, 500),
+        ({"gpu": "node-a/0"}, 2_000, 500),
+        ({"node": "node-a"}, 5_000, 500),
+        ({"gpu": "GPU-aaaaaaaa-0002"}, 3_000, None),
+        ({"pod": "team-a/train"}, None, None),
+        ({}, 6_000, 500),
+    ],
+)
+def test_memory_of_whole_cards_is_that_of_the_cards_asked_about(
+    where: dict[str, str], device: int | None, residual: int | None
+) -> None:
+    estate = sampled_story()
+    common = {"cluster": "default", "path": "device", "samples_count": 1, "observed_us": HOUR_US}
+    for place, node, mib in (("GPU-aaaaaaaa-0002", "node-a", 3_000), ("GPU-bbbbbbbb-0000", "node-b", 1_000)):
+        estate.card(place, node, index=2)
+        estate.insert("ledger.usage", **common, grain_at=at("10:00"), device_uuid=place, memory_mib_us=mib * HOUR_US)
+    result = ask(estate, where=where)
+    values = figures(result)
+    for name, mib in (("memory_used_device_mib_hours", device), ("memory_use_unattributed_mib_hours", residual)):
+        assert (None if isinstance(values[name], Unknown) else values[name]) == mib
+    method = next(each.method for each in result.figures if each.name == "memory_used_device_mib_hours")
+    assert ("all cards" in method) is not bool(where)
+    assert ("the cards asked about, all their holders together" in method) is bool(where)
+
+
+def test_a_card_named_by_node_and_index_has_its_holders() -> None:
+    assert [row["pod"] for row in records(ask(small_story(), where={"gpu": "node-a/1"}), "pods")] == ["train"]
+
+
+def squeezed_story() -> Estate:
+    """A claim in suspense on infer's card, which is given out beyond what it has in one hour."""
+    estate = small_story()
+    estate.pod("team-c/forged")
+    estate.hold("team-c/forged", CARD, "10:00", "11:00", occupancy="in_suspense")
+    forged = estate.holdings[-1]
+    estate.book(forged, at("10:00"), HOUR_US // 2, 0, 0)
+    for row in (estate.holdings[0], forged):
+        estate.book({**row, "occupancy": "overcommitted"}, at("10:00"), HOUR_US // 8, 0, 0)
+    return estate
+
+
+@pytest.mark.parametrize(
+    ("where", "told"), [({}, True), ({"tenant": "team-a"}, True), ({"pod": "team-a/train"}, False)]
+)
+def test_a_claim_in_suspense_that_lowers_what_its_neighbours_count_is_said(where: dict[str, str], told: bool) -> None:
+    spots = ask(squeezed_story(), where=where).blind_spots
+    assert any("one forged annotation" in spot for spot in spots) is told
+    assert not any("one forged annotation" in spot for spot in ask(small_story(), where=where).blind_spots)
+
+
+def test_who_may_not_know_of_others_is_told_by_its_own_rows_alone() -> None:
+    def told(estate: Estate, tenant: str) -> bool:
+        spots = ask(estate, where={"tenant": tenant}, confined=True).blind_spots
+        return any("one forged annotation" in spot for spot in spots)
+
+    estate = small_story()
+    estate.book({**estate.holdings[0], "occupancy": "overcommitted"}, at("10:00"), HOUR_US // 8, 0, 0)
+    assert told(squeezed_story(), "team-a") and told(estate, "team-a")
+    assert not told(squeezed_story(), "team-b")
+
+
 def test_requested_granted_and_used_stand_apart_per_pod() -> None:
     rows = {row["pod"]: row for row in records(ask(sampled_story()), "pods")}
     notebook, infer = rows["notebook"], rows["infer"]

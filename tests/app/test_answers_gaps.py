@@ -314,3 +314,9 @@ def test_counted_cards_beside_a_listing_of_one_namespace_are_not_all_seen_and_th
     result = q1(tmp_path / "d")
     assert any("namespace team-a alone" in spot for spot in result.blind_spots)
     assert any("--all-namespaces" in action for action in result.next_actions)
+
+
+def test_who_may_not_know_of_others_is_not_told_which_namespace_was_listed(tmp_path: Path) -> None:
+    take(tmp_path / "d", node(), shared_pod("a"))
+    result = q1(tmp_path / "d", where={"tenant": "team-b"}, confined=True)
+    assert "team-a" not in " ".join((*result.blind_spots, *result.next_actions))

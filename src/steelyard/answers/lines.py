@@ -140,6 +140,7 @@ def lines_of(
                 "node": node or pod.get("node"),
                 "model": device["model"] if device else models.get((row["cluster"], node)),
                 "vendor": device["vendor"] if device else None,
+                "device_index": device["device_index"] if device else None,
             }
             lines[key] = Line(record)
         return lines[key]

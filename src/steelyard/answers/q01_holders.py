@@ -158,7 +158,9 @@ def answer(rows: Rows, spec: HoldersSpec) -> Answer:
     if len(scene.outside) == len(times):
         figures = _unknown_figures("; ".join(scene.outside))
         return _assemble(spec, at, scene, (*figures, balance), (), reading)
-    if not spec.confined:
+    if spec.confined:
+        scene.namespaces.clear()  # which namespaces there are is not the asker's to know
+    else:
         met = (*scene.holders, *scene.possible, *(card.record for card in scene.cards.values()))
         dimensions.require_known(where, met, reading)
     narrow(scene, where)

@@ -11,11 +11,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
 from steelyard.answers import dimensions, grounds
 from steelyard.answers.contract import Answer, Column, Evidence, Figure, Table, Value
-from steelyard.answers.dimensions import Dimension
+from steelyard.answers.dimensions import Dimension, Filter
 from steelyard.answers.grounds import KnownTime
 from steelyard.answers.lines import Grains, Line, grains_of, lines_of, parameter_of
 from steelyard.answers.reading import Reading, Record, Rows
@@ -24,6 +24,9 @@ from steelyard.primitives.errors import UsageError
 from steelyard.primitives.i18n import _
 from steelyard.primitives.instant import HOUR_US, Instant, Window, format_instant
 from steelyard.primitives.unknown import Unknown
+
+PlaceKey: TypeAlias = "tuple[str, str | None]"
+"""Cluster and UUID of a card; None = a card that is not known."""
 
 SQL: Final = Path(__file__).with_suffix(".sql")
 VERSION: Final = "1"
@@ -81,7 +84,11 @@ UNSERVED_COLUMNS: Final = (
     Column("cluster"),
 )
 METHODS: Final[Mapping[str, tuple[str, str]]] = {
-    "gpu_hours_granted": ("GPU-h", f"{_TIME}: supply ledger, accounts held and held_unplaced"),
+    "gpu_hours_granted": (
+        "GPU-h",
+        f"{_TIME}: what the supply ledger counts, accounts held and held_unplaced; where a card is given out beyond what it has, each holder "
+        "counts its part of it and the rest is in gpu_hours_overcommitted: of bound pods the two together are share x time",
+    ),
     "gpu_hours_normalised": ("GPU-h", f"{_NORMALISED}: granted x weight of the card's model"),
     "gpu_hours_used": ("GPU-h", "used share: max(1002, 1005) x time, over observed time"),
     "gpu_hours_used_upper": ("GPU-h", "203 GPU_UTIL x time, an upper bound of 1001, over observed time"),
@@ -92,7 +99,7 @@ METHODS: Final[Mapping[str, tuple[str, str]]] = {
     "memory_peak_mib": ("MiB", "largest memory of the pod's processes on one card in a sample"),
     "gpu_hours_overcommitted": (
         "GPU-h",
-        f"{_BOOKS}: what was given on top of what the card has; granted + reserved + in suspense + this = share x time",
+        f"{_BOOKS}: what was given beyond what the card has, of any occupancy; granted + reserved + in suspense + this = share x time",
     ),
     "gpu_hours_held_down": ("GPU-h", f"{_TIME}: the part of granted in which the card was down"),
     "gpu_hours_reserved": ("GPU-h", f"{_TIME}: account reserved; not in granted"),
@@ -148,15 +155,24 @@ def answer(rows: Rows, spec: ConsumptionSpec) -> Answer:
     if not spec.confined:
         dimensions.require_known(where, (line.record for line in lines), reading)
     unserved = [pod for pod in _unserved(pods.values(), lines, window) if all(c.admits(pod) for c in where)]
+    squeezed = _squeezed(lines)
     lines = [line for line in lines if all(condition.admits(line.record) for condition in where)]
+    if spec.confined:  # what claims there are beside its own is not the asker's to know
+        squeezed = frozenset(_place_of(line) for line in lines if line.overcommitted_us)
+    cards = _cards_of(lines, where, reading) if where else None
     coverage = _coverage(reading, grains.touched, times, spec.window)
-    figures = [*_figures(lines, coverage), *_unserved_figures(unserved), *_device_figures(reading, grains), balance]
+    figures = [
+        *_figures(lines, coverage),
+        *_unserved_figures(unserved),
+        *_device_figures(reading, grains, cards),
+        balance,
+    ]
     tables = (
         Table("consumption", (*(Column(d.name) for d in by), *AMOUNT_COLUMNS), _group_rows(lines, by)),
         Table("pods", POD_COLUMNS, _pod_rows(lines, pods)),
         Table("unserved", UNSERVED_COLUMNS, [_unserved_row(row) for row in unserved]),
     )
-    blind = _blind_spots(lines, span, window, grains)
+    blind = [*_blind_spots(lines, span, window, grains), *_suspense_spots(lines, squeezed)]
     return _assemble(spec, window, figures, tables, coverage, reading, blind)
 
 
@@ -349,10 +365,29 @@ def _unknown_figures(reason: str) -> list[Figure]:
     return [Figure(name, unknown, unit, method, unknown) for name, (unit, method) in units.items()]
 
 
-def _device_figures(reading: Reading, grains: Grains) -> list[Figure]:
-    """What the cards report as a whole, and what no holder explains."""
+def _place_of(line: Line) -> PlaceKey:
+    return line.record["cluster"], line.record["device_uuid"]
+
+
+def _cards_of(lines: Iterable[Line], where: Sequence[Filter], reading: Reading) -> frozenset[PlaceKey]:
+    """The cards that are asked about: those the lines stand on and, where only places are asked, all that meet the conditions."""
+    cards = {_place_of(line) for line in lines}
+    if all(condition.dimension.name in dimensions.PLACE for condition in where):
+        cards |= {
+            (row["cluster"], row["device_uuid"])
+            for row in reading.run("devices")
+            if all(condition.admits(row) for condition in where)
+        }
+    return frozenset(cards)
+
+
+def _device_figures(reading: Reading, grains: Grains, cards: frozenset[PlaceKey] | None) -> list[Figure]:
+    """What the cards report as a whole, and what no holder explains. ``cards`` None = all cards."""
     figures = []
     rows = reading.run("usage", from_us=grains.whole.start, to_us=grains.whole.end)
+    if cards is not None:
+        rows = [row for row in rows if (row["cluster"], row["device_uuid"]) in cards]
+    which = "all cards" if cards is None else "the cards asked about, all their holders together, over the whole window"
     names = {"device": "memory_used_device_mib_hours", "residual": "memory_use_unattributed_mib_hours"}
     for path, name in names.items():
         of_path = [row for row in rows if row["path"] == path]
@@ -360,7 +395,8 @@ def _device_figures(reading: Reading, grains: Grains) -> list[Figure]:
         reason = next((row["unknown_reason"] for row in of_path if row["unknown_reason"]), _("no card was sampled"))
         value: Value = _hours(sum(known)) if known else Unknown(reason)
         coverage: float | Unknown = Unknown(_("how long the cards should have been sampled is not known"))
-        figures.append(Figure(name, value, "MiB-h", f"usage ledger, path {path}, over observed time", coverage))
+        method = f"usage ledger, path {path}, over observed time: {which}"
+        figures.append(Figure(name, value, "MiB-h", method, coverage))
     return figures
 
 
@@ -396,6 +432,28 @@ def _blind_spots(lines: Sequence[Line], span: Window, window: Window, grains: Gr
     if any(line.in_suspense_us for line in lines):
         spots.append(_("claims in suspense are in no total of granted time; they stand apart"))
     return spots
+
+
+def _squeezed(lines: Iterable[Line]) -> frozenset[PlaceKey]:
+    """The cards that were given out beyond what they have and on which a claim in suspense counts."""
+    over, suspended = set(), set()
+    for line in lines:
+        if line.overcommitted_us:
+            over.add(_place_of(line))
+        if line.in_suspense_us:
+            suspended.add(_place_of(line))
+    return frozenset(over & suspended)
+
+
+def _suspense_spots(lines: Iterable[Line], squeezed: frozenset[PlaceKey]) -> list[str]:
+    if not any(_place_of(line) in squeezed for line in lines):
+        return []
+    return [
+        _(
+            "claims in suspense take their part of a card that is given out beyond what it has, so one forged annotation "
+            "lowers what its neighbours on that card count: their gpu_hours_overcommitted holds the difference"
+        )
+    ]
 
 
 def _assemble(

@@ -72,7 +72,7 @@ FROM dim.pod
 ORDER BY created_at, namespace, pod, pod_uid;
 
 -- name: devices
-SELECT cluster, device_uuid, node, vendor, model, memory_mib
+SELECT cluster, device_uuid, node, device_index, vendor, model, memory_mib
 FROM dim.device
 QUALIFY row_number() OVER (PARTITION BY cluster, device_uuid ORDER BY valid_from_at DESC NULLS LAST, node) = 1;
 
