@@ -23,9 +23,10 @@ from steelyard.facts.base import Fact
 from steelyard.facts.registry import FACTS
 from steelyard.primitives.errors import InvariantError, StoreDamaged, StoreFailed, StoreLocked, UsageError
 from steelyard.primitives.i18n import _
-from steelyard.store import appending, migrations
+from steelyard.store import appending, migrations, rewriting
 from steelyard.store.appending import BATCH, AppendResult
 from steelyard.store.columns import ARROW_TYPES, by_class, check, join, table_of
+from steelyard.store.durable import rename
 from steelyard.store.failures import failures_told, first_line, is_damage
 
 FILE_NAME: Final = "steelyard.duckdb"
@@ -43,14 +44,17 @@ class Store:
     Threads that share a store write inside ``transaction`` (``append`` does), where they queue, and read through ``reader``.
     """
 
-    def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
+    def __init__(self, connection: duckdb.DuckDBPyConnection, path: Path | None = None) -> None:
         self._connection = connection
+        self._path = path
         self._depth = 0
         self._writing = threading.RLock()
+        self._turn = threading.Condition()
+        self._readers_count = 0
 
     @classmethod
     def open(cls, directory: Path, *, read_only: bool = False) -> Store:
-        """The store in ``directory``, made and migrated where needed.
+        """The store in ``directory``, made and migrated where needed: the migration is done on a copy, which then takes the file's place.
 
         Raises StoreLocked (one line, with the other process where the engine names it) while another process holds it, StoreDamaged where
         the file is none that the engine wrote, StoreFailed where it cannot be opened, and UsageError where it is newer than this code, or
@@ -66,7 +70,21 @@ class Store:
         try:
             if not read_only:
                 directory.mkdir(parents=True, exist_ok=True)
-            return cls._prepare(_connect(path, read_only), read_only)
+            return cls._prepare(_connect(path, read_only), read_only, path)
+        except (duckdb.Error, OSError) as error:
+            raise _opening_error(path, error) from error
+
+    @classmethod
+    def create_bare(cls, directory: Path) -> Store:
+        """A new file in ``directory`` without any table: a backup is loaded into it as it was, layout and all. Raises UsageError where
+        a store is there."""
+        path = directory / FILE_NAME
+        if path.exists():
+            raise UsageError(_("{path} is there already").format(path=path))
+        try:
+            connection = _connect(path, False)
+            connection.execute("SET TimeZone = 'UTC'")
+            return cls(connection, path)
         except (duckdb.Error, OSError) as error:
             raise _opening_error(path, error) from error
 
@@ -76,18 +94,19 @@ class Store:
         return cls._prepare(duckdb.connect(":memory:", config=dict(_SETTINGS)), read_only=False)
 
     @classmethod
-    def _prepare(cls, connection: duckdb.DuckDBPyConnection, read_only: bool) -> Store:
+    def _prepare(cls, connection: duckdb.DuckDBPyConnection, read_only: bool, path: Path | None = None) -> Store:
         try:
-            connection.execute("SET TimeZone = 'UTC'")
             if read_only:
                 _check_layout(connection)
             else:
+                if path is not None:
+                    connection = rewriting.migrated(connection, path, lambda file: _connect(file, False))
                 migrations.migrate(connection)
-            _load_macros(connection)
+            _make_ready(connection)
         except BaseException:
             connection.close()
             raise
-        return cls(connection)
+        return cls(connection, None if read_only else path)
 
     @contextmanager
     def reader(self) -> Iterator[Store]:
@@ -95,11 +114,12 @@ class Store:
 
         A writer never waits for it, nor it for a writer. It opens in about 10 ms (the macros are its own).
         """
-        connection = self._connection.cursor()
+        with self._turn:
+            connection = self._connection.cursor()
+            self._readers_count += 1
         try:
             with failures_told():
-                connection.execute("SET TimeZone = 'UTC'")
-                _load_macros(connection)
+                _make_ready(connection)
                 connection.execute("BEGIN TRANSACTION READ ONLY")
                 connection.execute("SELECT 1 FROM store.migration").fetchall()  # the engine looks at the clock only now
             reader = Store(connection)
@@ -107,6 +127,42 @@ class Store:
             yield reader
         finally:
             connection.close()
+            with self._turn:
+                self._readers_count -= 1
+                self._turn.notify_all()
+
+    def compact(self, free_ratio_min: float = 0.3, patience_seconds: float = 30.0) -> bool:
+        """Write the file anew where at least ``free_ratio_min`` of its blocks are free, and let the new one take its place.
+
+        Writers wait meanwhile, readers only for the exchange. False: there was not enough to gain, the store has no file, or readers
+        were there for ``patience_seconds`` without a pause. Raises StoreFailed where there is not space for both files.
+        """
+        with self._writing, failures_told():
+            if self._depth:
+                raise InvariantError("a file is not written anew within a transaction")
+            if self._path is None or not self._is_worth_it(free_ratio_min):
+                return False
+            fresh = self._path.with_name(f"{self._path.name}.compacting")
+            rewriting.copy_into(self._connection, self._path, fresh)
+            with self._turn:
+                if not self._turn.wait_for(lambda: not self._readers_count, patience_seconds):
+                    fresh.unlink()
+                    return False
+                rename(fresh, self._path)
+                self._connection.close()
+                self._connection = _connect(self._path, False)
+                _make_ready(self._connection)
+        return True
+
+    def _is_worth_it(self, free_ratio_min: float) -> bool:
+        try:
+            self._connection.execute("CHECKPOINT")
+        except duckdb.TransactionException:  # a reader still needs what was deleted: another time
+            return False
+        total, free = self.rows(
+            "SELECT total_blocks, free_blocks FROM pragma_database_size() WHERE database_name = current_database()"
+        )[0]
+        return bool(total) and free / total >= free_ratio_min
 
     def append(self, facts: Iterable[Fact], *, import_id: str | None = None) -> AppendResult:
         """Add the facts that are not there yet, in one transaction (or within the open one).
@@ -354,6 +410,11 @@ def _check_layout(connection: duckdb.DuckDBPyConnection) -> None:
         raise UsageError(
             _("the data directory was written by an older version: run `steelyard import` once to migrate it")
         )
+
+
+def _make_ready(connection: duckdb.DuckDBPyConnection) -> None:
+    connection.execute("SET TimeZone = 'UTC'")
+    _load_macros(connection)
 
 
 def _load_macros(connection: duckdb.DuckDBPyConnection) -> None:
