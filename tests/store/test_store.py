@@ -161,6 +161,20 @@ def test_times_are_naive_and_in_utc_whatever_the_machine_says(monkeypatch: pytes
         assert store.records("SELECT occurred_at AS at FROM fact.node") == [{"at": datetime.datetime(1970, 1, 1)}]  # noqa: DTZ001
 
 
+@pytest.mark.parametrize("condition", ["TRUE", "amount IS NOT NULL", "amount IS NULL", "FALSE"])
+def test_columns_are_the_records_turned_round_with_plain_python_cells(store: Store, condition: str) -> None:
+    sql = f"""
+        SELECT * FROM (VALUES
+            ('a', 9007199254740993, TRUE, NULL::VARCHAR), (NULL, NULL, NULL, NULL), ('', -9223372036854775807, FALSE, NULL)
+        ) AS cells(name, amount, certain, nothing) WHERE {condition} AND $asked
+    """
+    records = store.records(sql, {"asked": True})
+    turned = {name: [record[name] for record in records] for name in ("name", "amount", "certain", "nothing")}
+    columns = store.columns(sql, {"asked": True})
+    assert columns == turned
+    assert {type(cell) for cells in columns.values() for cell in cells} <= {str, int, bool, type(None)}
+
+
 def test_a_loaded_table_takes_the_place_of_the_old_one_and_keeps_null(store: Store) -> None:
     store.load_rows("dim.parameter", [("x", "BIGINT")], [(1,)])
     columns = [

@@ -50,8 +50,11 @@ def booked_rows(holdings: Iterable[Record], places: Places) -> Iterator[Record]:
         memory = places.memory_mib.get((cluster, place))
         cards = places.cards_of(cluster, kind, place)
         shares = [int(row["share_ppm"]) for row in rows]
-        mibs = [memory_held_mib(row, memory) or 0 for row in rows]
-        cores = [cores_held_percent(row) or 0 for row in rows]
+        mibs = [memory_held_mib(row["memory_mib"], row["share_ppm"], memory) or 0 for row in rows]
+        cores = [
+            cores_held_percent(row["cores_percent"], row["unit_kind"], row["memory_mib"], row["share_ppm"]) or 0
+            for row in rows
+        ]
         gpu_time = _products(rows, shares, cards, WHOLE_PPM)
         memory_time = [None] * len(rows) if memory is None else _products(rows, mibs, cards, memory)
         cores_time = _products(rows, cores, cards, _CORES_WHOLE)
@@ -63,22 +66,22 @@ def booked_rows(holdings: Iterable[Record], places: Places) -> Iterator[Record]:
                 yield {**booked, "account": "overcommitted", "amount_gpu_us": (asked - product) // WHOLE_PPM}
 
 
-def memory_held_mib(row: Record, card_mib: int | None) -> int | None:
+def memory_held_mib(granted_mib: int | None, share_ppm: int | None, card_mib: int | None) -> int | None:
     """The memory that a holding holds: as granted, else its share of the card's; None where neither is known."""
-    if row["memory_mib"] is not None:
-        return int(row["memory_mib"])
-    if row["share_ppm"] is None or card_mib is None:
-        return None
-    return int(row["share_ppm"]) * card_mib // WHOLE_PPM
+    if granted_mib is not None:
+        return granted_mib
+    return None if share_ppm is None or card_mib is None else share_ppm * card_mib // WHOLE_PPM
 
 
-def cores_held_percent(row: Record) -> int | None:
+def cores_held_percent(
+    granted_percent: int | None, unit_kind: str, granted_mib: int | None, share_ppm: int | None
+) -> int | None:
     """The cores that a holding holds: as granted; none where a vGPU grant states memory alone; else its share of the card."""
-    if row["cores_percent"] is not None:
-        return int(row["cores_percent"])
-    if row["unit_kind"] == "vgpu" and row["memory_mib"] is not None:
+    if granted_percent is not None:
+        return granted_percent
+    if unit_kind == "vgpu" and granted_mib is not None:
         return 0
-    return None if row["share_ppm"] is None else int(row["share_ppm"]) // _PPM_PER_PERCENT
+    return None if share_ppm is None else share_ppm // _PPM_PER_PERCENT
 
 
 def _products(

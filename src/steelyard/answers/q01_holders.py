@@ -12,14 +12,15 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from itertools import chain
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
 from steelyard.answers import dimensions, grounds
 from steelyard.answers.contract import Answer, Column, Evidence, Figure, Table, Value
 from steelyard.answers.dimensions import Dimension
 from steelyard.answers.reading import Reading, Record, Rows
-from steelyard.answers.scene import CARD_PPM, Card, Scene, fill, grain_us_of, grain_window, narrow, pod_name
+from steelyard.answers.scene import CARD_PPM, Card, Holders, Scene, fill, grain_us_of, grain_window, narrow
 from steelyard.definitions import conservation, holding_interval, share
 from steelyard.primitives.i18n import _
 from steelyard.primitives.instant import Instant
@@ -95,6 +96,9 @@ _NAMES_LISTED: Final = 8
 _REASONS_LISTED: Final = 3
 _UUID: Final = re.compile(r"GPU-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\Z")
 
+Share: TypeAlias = "tuple[int | None, int | None]"
+"""What a holding takes of a card in ppm, and what it takes at least; None = not known."""
+
 FIGURES: Final[Mapping[str, tuple[str, str]]] = {
     "devices_count": ("1", "physical cards known at the instant, by UUID"),
     "devices_held_count": ("1", "cards of which at least a part is held"),
@@ -161,14 +165,16 @@ def answer(rows: Rows, spec: HoldersSpec) -> Answer:
     if spec.confined:
         scene.namespaces.clear()  # which namespaces there are is not the asker's to know
     else:
-        met = (*scene.holders, *scene.possible, *(card.record for card in scene.cards.values()))
+        of_cards = (card.record for card in scene.cards.values())
+        met = chain(scene.holders.records(), scene.possible.records(), of_cards)
         dimensions.require_known(where, met, reading)
     narrow(scene, where)
     figures, coverage = _figures(scene)
-    tables = [Table("holders", HOLDER_COLUMNS, _holder_rows(scene))]
+    tables = [Table("holders", HOLDER_COLUMNS, _holder_rows(scene.holders, scene.holders["neighbours"]))]
     tables.append(Table("devices", DEVICE_COLUMNS, [_device_row(card) for card in scene.cards.values()]))
     if scene.possible:
-        tables.append(Table("possible_holders", HOLDER_COLUMNS, [_holder_row(row, "") for row in scene.possible]))
+        nobody = [""] * len(scene.possible)
+        tables.append(Table("possible_holders", HOLDER_COLUMNS, _holder_rows(scene.possible, nobody)))
     if by:
         tables.insert(0, Table("groups", (*(Column(d.name) for d in by), *GROUP_COLUMNS), _group_rows(scene, by)))
     return _assemble(spec, at, scene, (*figures, balance), tables, reading, coverage)
@@ -181,21 +187,22 @@ def _one_card(where: Mapping[str, str]) -> str | None:
 
 
 def _figures(scene: Scene) -> tuple[list[Figure], float | Unknown]:
-    held = [row for row in scene.holders if row["occupancy"] == "held"]
+    held = scene.holders.where("occupancy", "held")
+    unplaced = held.where("device_uuid", None)
     cards = [*scene.cards.values(), *scene.places]
     supply = sum(card.supply_ppm for card in cards)
     values: dict[str, Value] = {
         "devices_count": len(scene.cards),
         "devices_held_count": sum(1 for card in scene.cards.values() if card.held_ppm or "held" in card.share_unknown),
         "devices_lost_count": sum(1 for card in scene.cards.values() if card.lost),
-        "gpus_held": _gpus(held),
-        "gpus_held_unplaced": _gpus([row for row in held if row["device_uuid"] is None]),
-        "gpus_reserved": _gpus([row for row in scene.holders if row["occupancy"] == "reserved"]),
-        "gpus_in_suspense": _gpus([row for row in scene.holders if row["occupancy"] == "in_suspense"]),
-        "holders_count": len({(row["cluster"], row["pod_uid"]) for row in held}),
-        "holders_share_unknown_count": len(_share_unknown(held)),
-        "holders_possible_count": len({(row["cluster"], row["pod_uid"]) for row in scene.possible}),
-        "devices_unknown_count": sum(int(row["quantity"]) for row in held if row["device_uuid"] is None),
+        "gpus_held": _gpus(_shares(held)),
+        "gpus_held_unplaced": _gpus(_shares(unplaced)),
+        "gpus_reserved": _gpus(_shares(scene.holders.where("occupancy", "reserved"))),
+        "gpus_in_suspense": _gpus(_shares(scene.holders.where("occupancy", "in_suspense"))),
+        "holders_count": len(_pods(held)),
+        "holders_share_unknown_count": len(_pods(held.where("share_ppm", None))),
+        "holders_possible_count": len(_pods(scene.possible)),
+        "devices_unknown_count": sum(unplaced["quantity"]),
     }
     reason = _capacity_unknown(scene)
     if reason is not None:
@@ -230,11 +237,10 @@ def _balance(scene: Scene, cards: Sequence[Card], supply: int, values: dict[str,
     for card in cards:
         groups.setdefault((card.record["cluster"], card.record["node"]), []).append(card)
     unplaced: dict[tuple[str, str | None], int] = {}
-    for row in scene.holders:
-        if row["device_uuid"] is None:
-            home = (row["cluster"], row["node"])
-            home = home if home in groups else (row["cluster"], None)
-            unplaced[home] = unplaced.get(home, 0) + int(row["share_ppm"] or 0)
+    for row in scene.holders.where("device_uuid", None).records():
+        home = (row["cluster"], row["node"])
+        home = home if home in groups else (row["cluster"], None)
+        unplaced[home] = unplaced.get(home, 0) + (row["share_ppm"] or 0)
     over = sum(max(0, card.taken_ppm - card.supply_ppm) for card in scene.cards.values())
     out = left = unobserved = 0
     for home, group in groups.items():
@@ -270,23 +276,25 @@ def _doubt(card: Card) -> str | None:
     return card.doubt if card.taken_ppm < card.supply_ppm else None
 
 
-def _gpus(records: Sequence[Record]) -> Value:
+def _gpus(shares: Sequence[Share]) -> Value:
     """The sum of shares in GPUs; Unknown with what is known of it where a share is not known."""
-    vague = sum(1 for row in records if row["share_ppm"] is None)
+    least = sum(share_ppm or at_least_ppm or 0 for share_ppm, at_least_ppm in shares)
+    vague = sum(1 for share_ppm, _at_least in shares if share_ppm is None)
     if not vague:
-        return Fraction(_shares(records), CARD_PPM)
-    least = sum(int(row["share_ppm"] or row["share_at_least_ppm"] or 0) for row in records) / CARD_PPM
+        return Fraction(least, CARD_PPM)
     return Unknown(
-        _("the share of {count} holders is not known; in all at least {least}").format(count=vague, least=least)
+        _("the share of {count} holders is not known; in all at least {least}").format(
+            count=vague, least=least / CARD_PPM
+        )
     )
 
 
-def _share_unknown(records: Sequence[Record]) -> set[tuple[str, str]]:
-    return {(row["cluster"], row["pod_uid"]) for row in records if row["share_ppm"] is None}
+def _shares(holders: Holders) -> list[Share]:
+    return list(zip(holders["share_ppm"], holders["share_at_least_ppm"], strict=True))
 
 
-def _shares(records: Sequence[Record]) -> int:
-    return sum(int(row["share_ppm"] or 0) for row in records)
+def _pods(holders: Holders) -> set[tuple[str, str]]:
+    return set(zip(holders["cluster"], holders["pod_uid"], strict=True))
 
 
 def _unknown_figures(reason: str) -> list[Figure]:
@@ -294,46 +302,28 @@ def _unknown_figures(reason: str) -> list[Figure]:
     return [Figure(name, unknown, unit, method, unknown) for name, (unit, method) in FIGURES.items()]
 
 
-def _holder_rows(scene: Scene) -> list[Sequence[Value]]:
-    return [_holder_row(row, row["neighbours"]) for row in scene.holders]
+def _holder_rows(holders: Holders, neighbours: Sequence[str | None]) -> list[Sequence[Value]]:
+    shown: Mapping[str, Sequence[Value]] = {
+        "device_uuid": list(map(_device_cell, holders["device_uuid"], holders["device_unknown_reason"])),
+        "share_ratio": list(map(_share_cell, holders["share_ppm"], holders["share_at_least_ppm"])),
+        "memory_mib": list(map(_stated, holders["memory_mib"])),
+        "cores_percent": list(map(_stated, holders["cores_percent"])),
+        "started_at": holders["started"],
+        "ended_at": holders["ended"],
+        "neighbours": neighbours,
+    }
+    columns = [shown[column.name] if column.name in shown else holders[column.name] for column in HOLDER_COLUMNS]
+    return list(zip(*columns, strict=True))
 
 
-def _holder_row(row: Record, neighbours: str | None) -> Sequence[Value]:
-    device: Value = row["device_uuid"]
-    if device is None:
-        device = Unknown(row["device_unknown_reason"] or _("no source names the card"))
-    return (
-        device,
-        row["namespace"],
-        row["pod"],
-        _share_cell(row),
-        _stated(row["memory_mib"]),
-        _stated(row["cores_percent"]),
-        row["tenant"],
-        row["occupancy"],
-        row["unit_kind"],
-        row["unit_id"],
-        row["profile"],
-        row["containers"],
-        row["workload"],
-        row["started"],
-        row["ended"],
-        row["evidence_grade"],
-        row["node"],
-        row["device_index"],
-        row["model"],
-        neighbours,
-        row["scheme"],
-        row["start_basis"],
-        row["share_basis"],
-        row["cluster"],
-    )
+def _device_cell(uuid: str | None, unknown_reason: str | None) -> Value:
+    return Unknown(unknown_reason or _("no source names the card")) if uuid is None else uuid
 
 
-def _share_cell(row: Record) -> Value:
-    if row["share_ppm"] is not None:
-        return float(row["share_ppm"]) / CARD_PPM
-    least = (row["share_at_least_ppm"] or 0) / CARD_PPM
+def _share_cell(share_ppm: int | None, at_least_ppm: int | None) -> Value:
+    if share_ppm is not None:
+        return float(share_ppm) / CARD_PPM
+    least = (at_least_ppm or 0) / CARD_PPM
     return Unknown(_("the share of the card is not known; at least {least}").format(least=least))
 
 
@@ -403,13 +393,15 @@ def _free_share(card: Card) -> Value:
 
 def _group_rows(scene: Scene, by: Sequence[Dimension]) -> list[Sequence[Value]]:
     rows: list[Sequence[Value]] = []
-    for values, records in dimensions.grouped(scene.holders, by).items():
+    for values, records in dimensions.grouped(scene.holders.records(), by).items():
         held = [row for row in records if row["occupancy"] == "held"]
         rows.append(
             (
                 *values,
                 *(
-                    _gpus([row for row in records if row["occupancy"] == name])
+                    _gpus(
+                        [(row["share_ppm"], row["share_at_least_ppm"]) for row in records if row["occupancy"] == name]
+                    )
                     for name in ("held", "reserved", "in_suspense")
                 ),
                 len({row["device_uuid"] for row in held if row["device_uuid"] is not None}),
@@ -445,7 +437,7 @@ def _assemble(
 ) -> Answer:
     subjects = None
     if spec.where:
-        subjects = {f"pod {pod_name(row)}" for row in scene.holders}
+        subjects = {f"pod {name}" for name in scene.holders["pod_name"]}
         subjects |= {f"device {card.record['device_uuid']}" for card in scene.cards.values()}
         subjects |= {f"node {card.record['node']}" for card in scene.cards.values()}
     notes, total = grounds.finding_notes(reading, subjects)
@@ -486,7 +478,7 @@ def _blind_spots(scene: Scene) -> list[str]:
                     "pods of namespace {namespaces} alone were listed: pods of other namespaces may hold the rest"
                 ).format(namespaces=_listed(sorted(scene.namespaces)))
             )
-    if any(row["device_uuid"] is None for row in scene.holders):
+    if None in scene.holders["device_uuid"]:
         spots.append(_("some holders are known by node only: their card is one of the node's, which one is not known"))
     if any(card.doubt for card in scene.cards.values()) or any(place.doubt for place in scene.places):
         spots.append(
@@ -496,18 +488,19 @@ def _blind_spots(scene: Scene) -> list[str]:
         spots.append(_("cards that are lost, unhealthy or on a node that is not ready are out of service, not free"))
     if scene.uncounted:
         spots.append(_("some nodes have cards that nothing counts: supply and what is free are not known"))
-    if any(row["evidence_grade"] == "declared" for row in scene.holders):
+    if "declared" in scene.holders["evidence_grade"]:
         spots.append(_("holders of grade declared stand on an annotation or request alone"))
     spots.append(_("a process that no pod owns holds nothing here; Q7 looks for those"))
     return spots
 
 
 def _evidence(scene: Scene, spec: HoldersSpec) -> list[Evidence]:
-    held = scene.holders[0] if scene.holders else None
+    holders = scene.holders
     pod = "kubectl get pods --all-namespaces -o json"
-    if held is not None and spec.where:
-        pod = f"kubectl get pod -n {shlex.quote(held['namespace'] or '')} {shlex.quote(held['pod'] or '')} -o yaml"
-    node = next((row["node"] for row in scene.holders if row["node"]), None)
+    if holders and spec.where:
+        namespace, name = holders["namespace"][0] or "", holders["pod"][0] or ""
+        pod = f"kubectl get pod -n {shlex.quote(namespace)} {shlex.quote(name)} -o yaml"
+    node = next(filter(None, holders["node"]), None)
     where = _("node {node}").format(node=node) if node else _("each GPU node")
     return [
         Evidence(_("the pods and their allocation annotations"), "ledger.holding", pod),
@@ -524,7 +517,7 @@ def _next_actions(scene: Scene) -> list[str]:
     actions = []
     if scene.outside:
         actions.append(_("import files of the missing time, or ask within the known time"))
-    if any(row["device_uuid"] is None for row in scene.holders):
+    if None in scene.holders["device_uuid"]:
         actions.append(_("import the PodResources dump of the node to learn which card these pods hold"))
     if scene.uncounted:
         actions.append(_("import the cards of the uncounted nodes (nvidia-smi -L, GFD labels) or declare their number"))
@@ -537,6 +530,6 @@ def _next_actions(scene: Scene) -> list[str]:
         )
     if _unwatched(scene):
         actions.append(_("import pod listings regularly and declare their distance with --expected-interval"))
-    if any(row["evidence_grade"] == "declared" for row in scene.holders):
+    if "declared" in scene.holders["evidence_grade"]:
         actions.append(_("import nvidia-smi process lists or PodResources dumps to corroborate declared holders"))
     return actions

