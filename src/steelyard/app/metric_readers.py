@@ -18,6 +18,7 @@ from steelyard.sources.shared.metric_points import MetricPoint
 
 if TYPE_CHECKING:
     from steelyard.sources.exposition import SeriesCache
+    from steelyard.sources.shared.metric_labels import TargetKey
     from steelyard.sources.shared.metric_tally import MetricTally
     from steelyard.sources.shared.round_memory import RoundMemory
 
@@ -57,9 +58,11 @@ def read_points(
     ctx: ReadContext,
     memory: RoundMemory | None = None,
     tally: MetricTally | None = None,
+    hidden: dict[TargetKey, set[str]] | None = None,
 ) -> Iterator[Fact]:
     """The facts of a round of points, of any exporters and instants. ``memory``: kept by a collector over its rounds, None for an import.
-    ``tally`` (filled) tells what became of every point; what nobody reads is one finding ``metrics_ignored``."""
+    ``tally`` (filled) tells what became of every point; what nobody reads is one finding ``metrics_ignored``. ``hidden``: as of
+    ``LabelResolver``, where one scrape may come in several rounds."""
     from steelyard.sources.dcgm import read_dcgm
     from steelyard.sources.hami import read_hami_metrics
     from steelyard.sources.inference_server import read_inference_metrics
@@ -89,7 +92,7 @@ def read_points(
             )
         else:
             routed[reader].append(point)
-    resolver = LabelResolver(point for each in routed.values() for point in each)
+    resolver = LabelResolver((point for each in routed.values() for point in each), hidden)
     yield from read_dcgm(routed[DCGM], resolver, ctx, tally, memory)
     yield from read_hami_metrics(routed[HAMI], resolver, ctx, tally, memory)
     yield from read_queue_metrics(routed[QUEUES], resolver, ctx, tally)

@@ -195,9 +195,12 @@ class DirectoryDemo:
 
 
 def _server(directory: Path) -> Server:
+    from steelyard.app.ingest_remote_write import ingest_endpoints
     from steelyard.app.serving import DirectoryServer
+    from steelyard.primitives.clock import WallClock
 
-    return DirectoryServer(directory, _settings_of(directory))
+    settings, clock = _settings_of(directory), WallClock()
+    return DirectoryServer(directory, settings, clock, further=lambda store: ingest_endpoints(store, settings, clock))
 
 
 def _demo(directory: Path) -> Demo:

@@ -22,7 +22,8 @@ WAY: Final = frozenset(
 )
 """Labels that are never the exporter's."""
 
-_TargetKey = tuple[str | None, str | None]
+TargetKey = tuple[str | None, str | None]
+TARGETS_MAX: Final = 100_000
 _PLACE: Final = ("namespace", "pod", "container")
 _MONITOR: Final = ("endpoint", "service")
 _EXPORTER_PODS: Final = ("dcgm-exporter", "nvidia-dcgm-exporter", "gpu-operator-dcgm-exporter")
@@ -55,13 +56,18 @@ class Resolved:
 
 
 class LabelResolver:
-    """Made of all points of a round; ``resolve`` then parts the labels of each. Equal labels are parted once and give one ``Resolved``."""
+    """Made of all points of a round; ``resolve`` then parts the labels of each. Equal labels are parted once and give one ``Resolved``.
 
-    def __init__(self, points: Iterable[MetricPoint]) -> None:
-        self._hidden: dict[_TargetKey, set[str]] = {}
+    ``hidden``: what earlier rounds revealed, kept by the caller and added to, where one scrape may come in several pieces.
+    """
+
+    def __init__(self, points: Iterable[MetricPoint], hidden: dict[TargetKey, set[str]] | None = None) -> None:
+        self._hidden: dict[TargetKey, set[str]] = {} if hidden is None else hidden
+        if len(self._hidden) > TARGETS_MAX:
+            self._hidden.clear()
         self._done: dict[tuple[tuple[str, str], ...], Resolved] = {}
-        varying: dict[_TargetKey, set[str]] = {}
-        places: dict[tuple[_TargetKey, Instant], dict[str, str]] = {}
+        varying: dict[TargetKey, set[str]] = {}
+        places: dict[tuple[TargetKey, Instant], dict[str, str]] = {}
         for point in points:
             labels = point.labels
             if "job" not in labels and "instance" not in labels:
