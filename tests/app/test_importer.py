@@ -239,7 +239,7 @@ def test_compressed_files_are_read_like_plain_ones(tmp_path: Path) -> None:
         ("# HELP up Up\n# TYPE up gauge\nup 1\n", "metrics_ignored", "nothing that is read"),
         ({"kind": "Event", "apiVersion": "audit.k8s.io/v1", "auditID": "1"}, "source_malformed", "known stage"),
         ({"request_throughput": 1.0, "completed": 3}, "kind_not_supported", "benchmark"),
-        (listing({"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "Workload"}), "kind_not_supported", "Workload"),
+        (listing({"apiVersion": "v1", "kind": "ConfigMap"}), "kind_not_supported", "ConfigMap"),
         ({"something": "else"}, "unrecognised_file", "JSON"),
         ("a page of prose\n", "unrecognised_file", "KIND"),
     ],

@@ -26,16 +26,20 @@ LISTED: Final[Mapping[str, str]] = {"Pod": "pods", "Node": "nodes", "Event": "ev
 PodReader = Callable[[PodView, ReadContext], Iterable[Fact]]
 AllocationReader = Callable[[PodView, ReadContext, Mapping[str, Device]], Iterable[Fact]]
 ObjectReader = Callable[[Mapping[str, Any], ReadContext], Iterable[Fact]]
+ChangeReader = Callable[[Mapping[str, Any], str, ReadContext], Iterable[Fact]]
 
 
 @dataclass(frozen=True, slots=True)
 class Readers:
-    """Which readers an object of a kind goes to. ``allocations`` run when the registers of all files are known."""
+    """Which readers an object of a kind goes to. ``allocations`` run when the registers of all files are known; ``changes`` read objects of
+    every kind that ``is_changing`` names (pods and nodes too)."""
 
     pods: Sequence[PodReader]
     allocations: Sequence[AllocationReader]
     nodes: Sequence[ObjectReader]
     events: Sequence[ObjectReader]
+    changes: Sequence[ChangeReader] = ()
+    is_changing: Callable[[str, Mapping[str, Any]], bool] = lambda _kind, _payload: False
 
 
 def all_readers() -> Readers:
@@ -45,6 +49,7 @@ def all_readers() -> Readers:
     from steelyard.sources.kube_api.events import read_event
     from steelyard.sources.kube_api.nodes import read_node
     from steelyard.sources.kube_api.pods import read_pod
+    from steelyard.sources.kube_api.transitions import has_transitions, read_transitions
     from steelyard.sources.volcano_vgpu import allocations as volcano_allocations
     from steelyard.sources.volcano_vgpu import registers as volcano_registers
 
@@ -53,6 +58,8 @@ def all_readers() -> Readers:
         allocations=(hami_allocations.read_pod_allocations, volcano_allocations.read_pod_allocations),
         nodes=(read_node, hami_registers.read_node_register, volcano_registers.read_node_register),
         events=(read_event,),
+        changes=(read_transitions,),
+        is_changing=has_transitions,
     )
 
 
@@ -181,6 +188,7 @@ class KubernetesObjects:
                         tally.namespaces.add(view.namespace)
                         for read_pod in readers.pods:
                             yield from read_pod(view, ctx)
+                        yield from _changes(readers, kind, item, ctx)
                         if _is_allocated(view.annotations):
                             later.pods.append(view)
                     else:
@@ -211,6 +219,7 @@ class KubernetesObjects:
                 tally.seen[kind].append(name)
             for read_node in readers.nodes:
                 yield from read_node(item, ctx)
+            yield from _changes(readers, kind, item, ctx)
             self.nodes.append(item)
         elif kind == "Event":
             tally.seen[kind].append(text_of(metadata.get("uid")) or f"#{len(tally.seen[kind])}")
@@ -221,6 +230,8 @@ class KubernetesObjects:
             self.claims.append(item)
         elif kind == "ResourceSlice":
             self.slices.append(item)
+        elif readers.is_changing(kind, item):
+            yield from _changes(readers, kind, item, ctx)
         else:
             name = f"{version} {kind}" if isinstance(version, str) else kind or "(none)"
             tally.passed_over[name[:200]] += 1
@@ -262,6 +273,12 @@ class KubernetesObjects:
         from steelyard.sources.hami.checks import check_inconsistencies
 
         yield from check_inconsistencies(self.nodes, self.pods, self.events, ctx)
+
+
+def _changes(readers: Readers, kind: str, item: Mapping[str, Any], ctx: ReadContext) -> Iterator[Fact]:
+    if readers.is_changing(kind, item):
+        for read_changes in readers.changes:
+            yield from read_changes(item, kind, ctx)
 
 
 def _items(document: Any, listing: bool, tally: _Tally) -> Iterator[tuple[Any, str, bool]]:

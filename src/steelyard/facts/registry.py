@@ -22,6 +22,7 @@ from steelyard.facts.process_sample import ProcessSample
 from steelyard.facts.request import Request
 from steelyard.facts.sighting import Sighting
 from steelyard.facts.source_status import SourceStatus
+from steelyard.facts.transition import Transition
 from steelyard.facts.unit import Unit
 
 FACTS: Final[tuple[type[Fact], ...]] = (
@@ -38,6 +39,7 @@ FACTS: Final[tuple[type[Fact], ...]] = (
     PartitionSample,
     MetricSample,
     Event,
+    Transition,
     AuditEvent,
     Finding,
     SourceStatus,
