@@ -18,6 +18,7 @@ from zoneinfo import ZoneInfo
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, SettingsError
 
+from steelyard.app.retention_settings import RetentionSetting
 from steelyard.app.source_settings import (
     AuditLogSetting,
     CollectionSetting,
@@ -118,6 +119,7 @@ class Settings(BaseSettings):
     kubernetes: tuple[KubernetesSetting, ...] = ()
     audit_log: tuple[AuditLogSetting, ...] = ()
     collection: CollectionSetting = Field(default_factory=CollectionSetting)
+    retention: RetentionSetting = Field(default_factory=RetentionSetting)
 
     @field_validator("grain_minutes", mode="before")
     @classmethod

@@ -169,6 +169,11 @@ def read_manifest(source: Path) -> Manifest:
     return manifest
 
 
+def is_backup(folder: Path) -> bool:
+    """Whether a folder looks like a finished backup, whole or not."""
+    return (folder / MANIFEST).is_file() and (folder / _TABLES).is_dir()
+
+
 def check_files(source: Path, manifest: Manifest) -> None:
     """Every file is there, byte for byte, with the rows that the manifest says, and no other. Raises StoreDamaged, one line, where not."""
     with Store.open_memory() as engine:
