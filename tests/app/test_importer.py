@@ -271,7 +271,8 @@ def test_the_ledgers_are_posted_once_after_all_files(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "request_", [{"kind": "nonsense"}, {"kind": "benchmark_result"}, {"as_of": 2**62}, {"companions": {"moon": Path("x")}}]
+    "request_",
+    [{"kind": "nonsense"}, {"kind": "benchmark_result"}, {"as_of": 2**62}, {"companions": {"moon": Path("x")}}],
 )
 def test_a_request_that_makes_no_sense_is_refused_before_anything_is_stored(
     tmp_path: Path, request_: dict[str, object]
@@ -311,3 +312,66 @@ def test_a_holding_since_the_year_one_is_refused_and_said(tmp_path: Path) -> Non
     lent = write(tmp_path / "h.csv", f"device_uuid,holder,from,to\n{CARD},lab,0001-01-01,2026-03-01\n")
     import_files(tmp_path / "d", lent)
     assert codes(tmp_path / "d") == ["source_malformed"]
+
+
+OPENB_PODS = (
+    "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,qos,pod_phase,creation_time,deletion_time,scheduled_time\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("header", "status", "words"),
+    [
+        ("serial,uuid,node,rack,owner,status", "refused", "nothing was taken"),
+        ("# lent cards\ndevice_uuid,holder,kind,from,to,approver\n\n", "refused", "nothing was taken"),
+        (OPENB_PODS, "refused", "nothing was taken"),
+        ("sn,cpu_milli,memory_mib,gpu,model\n", "refused", "nothing was taken"),
+        ("index, uuid, memory.used [MiB], memory.total [MiB]\n", "imported", "nothing was taken"),
+        ("gpu_uuid, pid, used_gpu_memory [MiB]\n", "imported", "no process was listed"),
+    ],
+)
+def test_a_table_with_a_header_alone_is_said_to_have_no_rows(
+    tmp_path: Path, header: str, status: str, words: str
+) -> None:
+    (file,) = import_files(tmp_path / "d", write(tmp_path / "x.csv", header)).files
+    assert (file.status, (file.message or "").startswith("no rows"), words in (file.message or "")) == (
+        status,
+        True,
+        True,
+    )
+    assert codes(tmp_path / "d") == ["no_rows"]
+
+
+def test_a_table_with_rows_is_not_said_to_have_none(tmp_path: Path) -> None:
+    import_files(tmp_path / "d", write(tmp_path / "x.csv", "serial,uuid,node,rack,owner,status\n1,GPU-a,n,r,o,ok\n"))
+    assert codes(tmp_path / "d") == []
+
+
+@pytest.mark.parametrize("written", ["2026-13-01", "2026-02-30", "2026-11-01T25:00:00Z", "01/03/2025", "1e9"])
+def test_a_date_that_is_none_is_told_with_its_line_its_text_and_the_form_that_was_expected(
+    tmp_path: Path, written: str
+) -> None:
+    good = "GPU-a,hpc,vm,2026-01-01,2026-02-01,c.ito"
+    text = f"device_uuid,holder,kind,from,to,approver\n{good}\nGPU-b,hpc,vm,{written},2027-01-01,c.ito\n"
+    (file,) = import_files(tmp_path / "d", write(tmp_path / "lent.csv", text)).files
+    found = rows(tmp_path / "d", "SELECT file, line, message FROM fact.finding WHERE code = 'source_malformed'")
+    expected = (
+        "from: expected a date such as 2026-11-30 or a time with a zone such as 2026-11-30T02:00:40Z; "
+        f"found '{written}'"
+    )
+    assert found == [("lent.csv", 3, expected)]
+    assert (file.status, file.message) == ("imported", f"line 3: {expected}")
+
+
+def test_a_cell_that_cannot_be_read_is_told_beside_its_file(tmp_path: Path) -> None:
+    text = "serial,uuid,node,rack,owner,purchase_date\n1,GPU-a,n,r,o,2025-01-01\n2,GPU-b,n,r,o,2025-00-01\n"
+    (file,) = import_files(tmp_path / "d", write(tmp_path / "x.csv", text)).files
+    assert (file.message or "").startswith("line 3: purchased: expected a date such as 2026-11-30")
+
+
+def test_a_stamp_of_nvidia_smi_that_is_no_time_is_told_with_what_stands_there(tmp_path: Path) -> None:
+    text = f"timestamp, uuid, memory.used [MiB]\n2026/13/14 09:00:44.742, {CARD}, 5 MiB\n"
+    import_files(tmp_path / "d", write(tmp_path / "x.csv", text))
+    assert [
+        "2026-13-14 09:00:44" in message for (message,) in rows(tmp_path / "d", "SELECT message FROM fact.finding")
+    ] == [True]

@@ -52,6 +52,12 @@ def test_what_is_no_stamp_is_refused(text: str) -> None:
         parse_instant(text)
 
 
+@pytest.mark.parametrize("text", ["2026-13-01T00:00:00Z", "2026-11-30T25:00:00Z", "2026-02-30T00:00:00Z", "soon"])
+def test_what_is_refused_is_shown_with_the_form_that_was_expected(text: str) -> None:
+    with pytest.raises(ValueError, match=rf"expected an RFC 3339 time with a zone, such as .*; found '{text}'"):
+        parse_instant(text)
+
+
 @given(st.datetimes(min_value=datetime(1, 1, 2), max_value=datetime(9999, 12, 30), timezones=st.just(UTC)))  # noqa: DTZ001  (the zone is given beside)
 def test_text_and_back_is_the_same_instant(moment: datetime) -> None:
     instant = from_datetime(moment)

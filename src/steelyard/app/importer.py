@@ -226,7 +226,7 @@ def _report(parsed: ParsedFile, facts_count: int, result: AppendResult) -> FileR
         facts_count=facts_count,
         new_count=result.new - result.new_by_table.get(ImportFile.TABLE, 0),
         refused_count=parsed.refused_count,
-        message=parsed.first_finding if parsed.usable_count <= 1 else None,
+        message=parsed.first_trouble or (parsed.first_finding if parsed.usable_count <= 1 else None),
     )
 
 

@@ -7,6 +7,7 @@ is read, so a big import holds columns, not Python objects.
 from __future__ import annotations
 
 import gc
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -48,12 +49,23 @@ FUTURE_US: Final = DAY_US
 UNREADABLE: Final = "unknown"
 """The kind of a file whose kind was not found."""
 
+NO_ROWS: Final = "no_rows"
+"""The code of a table's finding that it has a header alone."""
+
+TABLES: Final = frozenset({"openb", "openb_nodes", "inventory", "holdings"})
+SMI_TABLES: Final = frozenset({"smi_query_gpu", "smi_compute_apps", "smi_accounted_apps"})
+"""Kinds of file, and forms of nvidia-smi, that are a header with rows below it."""
+
+_SAID: Final = re.compile(r"^[ \t]*[^#\s]", re.MULTILINE)
+"""The beginning of a line that is neither blank nor a comment."""
+
 _ROWS_AT_ONCE: Final = 200_000
 
 
 @dataclass(slots=True)
 class ParsedFile:
-    """What one file yielded. ``tables``: fact class -> its rows in columns, AT_OBSERVATION still in them. ``latest``: its latest plausible stamp."""
+    """What one file yielded. ``tables``: fact class -> its rows in columns, AT_OBSERVATION still in them. ``latest``: its latest plausible stamp.
+    ``first_trouble``: the first line that could not be read, or that there are none to read."""
 
     file: InputFile
     kind: str = UNREADABLE
@@ -65,6 +77,7 @@ class ParsedFile:
     refused_count: int = 0
     findings: Counter[str] = field(default_factory=Counter)
     first_finding: str | None = None
+    first_trouble: str | None = None
     latest: Instant | None = None
     later: Later = field(default_factory=Later)
 
@@ -96,7 +109,10 @@ class ParsedFile:
         self.findings.update(finding.code for finding in findings)
         self.refused_count += sum(finding.code == "source_malformed" for finding in findings)
         if self.first_finding is None and findings:
-            self.first_finding = findings[0].message
+            self.first_finding = _told(findings[0])
+        if self.first_trouble is None:
+            troubles = (each for each in findings if each.code == NO_ROWS or (each.line and each.severity != "info"))
+            self.first_trouble = next(map(_told, troubles), None)
 
     def find_latest(self, ctx: ReadContext) -> None:
         """Set ``latest``; stamps beyond the file's own time by more than a day are one finding and count for nothing."""
@@ -110,6 +126,11 @@ class ParsedFile:
         self.latest = max((stamps.latest for stamps in found if stamps.latest is not None), default=None)
         if any(stamps.beyond_count for stamps in found):
             self.add([_future_finding(found, ctx)], ctx)
+
+
+def _told(finding: Finding) -> str:
+    """A finding as a person is told of it beside its file."""
+    return finding.message if finding.line is None else f"line {finding.line}: {finding.message}"
 
 
 def _future_finding(found: list[Stamps], ctx: ReadContext) -> Finding:
@@ -256,12 +277,29 @@ def _pod_resources(documents: Iterable[tuple[int, Any]], ctx: ReadContext, batch
             yield malformed(ctx, SourceMalformed(error.message, error.line or line, error.excerpt))
 
 
+def _is_header_alone(text: str) -> bool:
+    """Whether one line says something and no further does: a table without rows."""
+    said = _SAID.finditer(text)
+    return next(said, None) is not None and next(said, None) is None
+
+
+def _no_rows(detected: Detected, ctx: ReadContext) -> Finding:
+    """A table that has a header and nothing below it. nvidia-smi says so of a card without processes; a list that is empty is a slip."""
+    form = detected.smi_form
+    text = "no rows: a header and nothing below it"
+    text += "; no process was listed" if form == "smi_compute_apps" else "; nothing was taken from it"
+    severity = "info" if form is not None else "warning"
+    return ctx.finding(SOURCE, NO_ROWS, f"file {ctx.file}", text, severity=severity)
+
+
 def _read_text(data: bytes, detected: Detected, ctx: ReadContext, batch: Batch) -> Iterator[Fact]:
     """The facts of a text file of a known kind."""
     kind = detected.kind
     text, replaced_count = to_text(data)
     if replaced_count:
         yield _invalid_utf8(ctx)
+    if (kind.name in TABLES or detected.smi_form in SMI_TABLES) and _is_header_alone(text):
+        yield _no_rows(detected, ctx)
     if detected.is_lines:
         text, too_long = _without_long_lines(text, ctx)
         yield from too_long

@@ -35,6 +35,8 @@ _RFC3339: Final = re.compile(
     re.ASCII,
 )
 
+_EXPECTED: Final = "expected an RFC 3339 time with a zone, such as 2026-11-30T02:00:40Z"
+
 
 def parse_instant(text: str) -> Instant:
     """An RFC 3339 stamp with a zone as an instant; digits beyond the microsecond are cut.
@@ -43,11 +45,14 @@ def parse_instant(text: str) -> Instant:
     """
     match = _RFC3339.match(text.strip())
     if match is None:
-        raise ValueError(f"expected an RFC 3339 time with a zone, such as 2026-11-30T02:00:40Z; found {text[:60]!r}")
+        raise ValueError(f"{_EXPECTED}; found {text[:60]!r}")
     year, month, day, hour, minute, second = (int(part) for part in match.group(1, 2, 3, 4, 5, 6))
     micro = int((match.group(7) or "0").ljust(6, "0")[:6])
     leap = second == 60
-    moment = datetime(year, month, day, hour, minute, 59 if leap else second, micro, tzinfo=UTC)
+    try:
+        moment = datetime(year, month, day, hour, minute, 59 if leap else second, micro, tzinfo=UTC)
+    except ValueError as error:
+        raise ValueError(f"{_EXPECTED}; found {text[:60]!r} ({error})") from None
     offset = timedelta()
     if match.group(9):
         offset = timedelta(hours=int(match.group(10)), minutes=int(match.group(11)))

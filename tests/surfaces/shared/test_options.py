@@ -23,6 +23,13 @@ def test_what_is_no_instant_is_refused_by_the_name_of_its_option(text: str) -> N
         instant_of(text, "--at")
 
 
+def test_a_date_of_no_calendar_is_shown_as_it_was_typed() -> None:
+    with pytest.raises(UsageError, match=r"--at: expected a date such as 2026-11-30, found '2026-13-01'"):
+        instant_of("2026-13-01", "--at")
+    with pytest.raises(UsageError, match=r"--at: expected an RFC 3339 time .*; found '2026-11-30T25:00:00Z'"):
+        instant_of("2026-11-30T25:00:00Z", "--at")
+
+
 @pytest.mark.parametrize(
     ("text", "length"),
     [("30s", 30 * SECOND_US), ("5m", 5 * MINUTE_US), ("1 h", HOUR_US), ("250ms", 250_000), ("2d", 2 * DAY_US)],

@@ -60,5 +60,6 @@ def _in_zone(parts: tuple[int, ...], timezone: str) -> Instant:
         ) from None
     try:
         return from_datetime(datetime(year, month, day, hour, minute, second, micro, tzinfo=zone))
-    except OverflowError as error:
-        raise ValueError(str(error)) from None
+    except (ValueError, OverflowError) as error:
+        found = "{}-{:02}-{:02} {:02}:{:02}:{:02}".format(*parts)
+        raise ValueError(f"expected a time of the calendar, found {found} ({error})") from None

@@ -89,7 +89,12 @@ def moment(text: str) -> Instant:
     Raises ValueError for any other text: a day before its month, or a time without a zone, may mean several instants.
     """
     match = _DATE.match(text)
-    if match is None:
-        return parse_instant(text)
-    year, month, day = (int(part) for part in match.groups())
-    return from_datetime(datetime(year, month, day, tzinfo=UTC))
+    try:
+        if match is None:
+            return parse_instant(text)
+        year, month, day = (int(part) for part in match.groups())
+        return from_datetime(datetime(year, month, day, tzinfo=UTC))
+    except (ValueError, OverflowError):
+        raise ValueError(
+            f"expected a date such as 2026-11-30 or a time with a zone such as 2026-11-30T02:00:40Z; found {text[:60]!r}"
+        ) from None

@@ -32,9 +32,18 @@ def instant_of(text: str | None, option: str) -> Instant | None:
     if text is None:
         return None
     try:
-        return parse_instant(f"{text}T00:00:00Z" if _DATE.match(text) else text)
+        return _midnight(text) if _DATE.match(text) else parse_instant(text)
     except (ValueError, OverflowError) as error:
         raise UsageError(f"{option}: {error}") from None
+
+
+def _midnight(text: str) -> Instant:
+    try:
+        return parse_instant(f"{text}T00:00:00Z")
+    except ValueError:
+        raise ValueError(
+            _("expected a date such as 2026-11-30, found {text!r}, which is no day of the calendar").format(text=text)
+        ) from None
 
 
 def window_of(start: str | None, end: str | None) -> Window | None:
