@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import sys
 
-from bench import bench_exposition, bench_import, bench_posting
+from bench import bench_exposition, bench_import, bench_posting, bench_watch
 
 
 def main() -> int:
     """Run every bench with its defaults; 0 where all limits are kept."""
-    return max(bench_posting.main([]), bench_import.main([]), bench_exposition.main([]))
+    return max(bench_posting.main([]), bench_import.main([]), bench_exposition.main([]), bench_watch.main([]))
 
 
 if __name__ == "__main__":
