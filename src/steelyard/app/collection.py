@@ -12,7 +12,7 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -20,6 +20,7 @@ from steelyard.app.collectors.contract import Collector, Resumable
 from steelyard.app.collectors.pace import Moment, PostingPace, Schedule
 from steelyard.app.collectors.rounds import Round, failure_facts, gather
 from steelyard.app.collectors.writing import RoundWriter
+from steelyard.facts.base import Fact
 from steelyard.primitives.clock import Clock
 from steelyard.primitives.errors import UsageError
 from steelyard.primitives.i18n import _
@@ -106,6 +107,15 @@ class CollectionLoop:
         rounds = [runner.await_round(ticket) for runner, ticket in tickets]
         return CollectReport(rounds, self._writer.post_now())
 
+    def take(self, name: str, facts: Iterable[Fact], at: Instant) -> int:
+        """Store what somebody pushed, as one round; how many facts were new. Raises what kept it from being stored: then nothing of it is."""
+        found = Round(name, at)
+        found.add(facts)
+        written = self._writer.store(found)
+        if written.error is not None:
+            raise written.error
+        return written.new_count
+
     def _chosen(self, names: Collection[str]) -> list[_Runner]:
         if not self._runners:
             raise UsageError(_("nothing is configured to be collected: name sources in steelyard.toml"))
@@ -140,7 +150,8 @@ class _Runner:
         self._is_fresh = True
         self._is_doubtful = False
         self.name = self._collector.name
-        self._schedule = Schedule(self.name, self._collector.interval_us, spec.backoff_us_max)
+        backoff_us_max = min(spec.backoff_us_max, getattr(self._collector, "backoff_us_max", spec.backoff_us_max))
+        self._schedule = Schedule(self.name, self._collector.interval_us, backoff_us_max)
         self._memory = RoundMemory()
         self._changed = threading.Condition()
         self._stopping = False

@@ -8,63 +8,66 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Final
 
+from steelyard.app.collection import CollectionLoop, CollectionSpec, CollectorOf
+from steelyard.app.collectors.configured import configured
+from steelyard.app.demo_mark import refuse_in_demo
 from steelyard.app.holding import DirectoryClaim
-from steelyard.app.posting import post_what_was_cut_off
-from steelyard.app.served import NoCollectors, Served
+from steelyard.app.intake import AuditIntake
+from steelyard.app.posting import post, post_what_was_cut_off
+from steelyard.app.served import Served
 from steelyard.app.settings import Settings
 from steelyard.primitives.clock import Clock, WallClock
 from steelyard.store import Store
 from steelyard.surfaces.http_api import Endpoint, Listening, create, serve_until_stopped
-from steelyard.surfaces.shared.service_ports import Collectors, ServerAddress, Started
+from steelyard.surfaces.http_api.audit_webhook import audit_endpoints
+from steelyard.surfaces.shared.service_ports import CollectReport, ServerAddress, Started
 
 SPOOL: Final = "uploads"
 
-CollectorsOf = Callable[[Store, Settings, Clock], Collectors]
-"""Makes the collectors over the server's open store: they write with ``append`` from threads of their own."""
-
-
-def no_collectors(store: Store, settings: Settings, clock: Clock) -> Collectors:
-    """Nothing is collected: files come by ``steelyard import`` alone."""
-    return NoCollectors()
+MakersOf = Callable[[Settings], Sequence[CollectorOf]]
+"""The collectors that settings ask for."""
 
 
 class DirectoryServer:
-    """Implements ``server_ports.Server`` for one data directory. ``further``: endpoints of other parts of the program, over the open store."""
+    """Implements ``server_ports.Server`` for one data directory. ``makers``: what is collected; None = what the settings name, which is
+    refused in a demo's directory. ``further``: endpoints of other parts of the program, over the open store."""
 
     def __init__(
         self,
         directory: Path,
         settings: Settings,
         clock: Clock | None = None,
-        collectors: CollectorsOf = no_collectors,
+        makers: MakersOf | None = None,
         further: Callable[[Store], tuple[Endpoint, ...]] = lambda store: (),
     ) -> None:
         self._directory = directory
         self._settings = settings
         self._clock = clock or WallClock()
-        self._collectors = collectors
+        self._makers = makers
         self._further = further
 
     def run(self, listen: str, started: Started) -> None:
         """Serve until SIGTERM or SIGINT. Raises StoreLocked and UsageError as ``Server`` says; then nothing is left behind."""
+        makers = self._collected()
         with DirectoryClaim(self._directory) as claim, Store.open(self._directory) as store:
             post_what_was_cut_off(store, self._settings, self._clock)
             spool = _empty_spool(self._directory)
-            collectors = self._collectors(store, self._settings, self._clock)
+            collectors = collection_over(store, self._settings, makers, self._clock)
             served = Served(store, self._directory, self._settings, self._clock)
-            app = create(served.ports(collectors, spool), self._clock, self._further(store))
+            intake = audit_endpoints(AuditIntake(collectors, self._settings, self._clock))
+            app = create(served.ports(collectors, spool), self._clock, (*intake, *self._further(store)))
             listening = Listening.open(self._directory, listen)
             address = ServerAddress(listening.path, os.getpid(), listening.address, self._clock.now())
 
             def ready() -> None:
                 claim.announce(address)
-                collectors.start()
                 started(address)
 
+            collectors.start()
             try:
                 serve_until_stopped(app, listening, ready)
             finally:
@@ -72,6 +75,45 @@ class DirectoryServer:
                 listening.close()
                 collectors.stop()
                 shutil.rmtree(spool, ignore_errors=True)
+
+    def _collected(self) -> Sequence[CollectorOf]:
+        if self._makers is not None:
+            return self._makers(self._settings)
+        makers = configured(self._settings)
+        if makers:
+            refuse_in_demo(self._directory)
+        return makers
+
+
+def collection_over(
+    store: Store, settings: Settings, makers: Sequence[CollectorOf], clock: Clock, *, on_request: bool = False
+) -> CollectionLoop:
+    """The loop over an open store, as the settings say. Raises UsageError where two collectors have one name."""
+    asked = settings.collection
+    spec = CollectionSpec(settings.cluster, asked.post_interval, asked.round_timeout, asked.backoff_max)
+    return CollectionLoop(store, makers, lambda store: post(store, settings, clock), clock, spec, on_request)
+
+
+class DirectoryCollection:
+    """Implements ``service_ports.OneRound`` for one data directory that nobody serves: one round of what the settings name."""
+
+    def __init__(self, directory: Path, settings: Settings, clock: Clock | None = None) -> None:
+        self._directory = directory
+        self._settings = settings
+        self._clock = clock or WallClock()
+
+    def collect_now(self, names: Collection[str]) -> CollectReport:
+        """One round of each, side by side; see ``OneRound``. Raises StoreLocked while another process holds the directory."""
+        makers = configured(self._settings)
+        if makers:
+            refuse_in_demo(self._directory)
+        with Store.open(self._directory) as store:
+            loop = collection_over(store, self._settings, makers, self._clock, on_request=True)
+            loop.start()
+            try:
+                return loop.collect_now(names)
+            finally:
+                loop.stop()
 
 
 def _empty_spool(directory: Path) -> Path:

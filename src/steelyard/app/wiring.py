@@ -23,11 +23,13 @@ from steelyard.surfaces.shared.ports import (
     Progress,
     Question,
 )
-from steelyard.surfaces.shared.service_ports import NewToken, Role, Server, Token, Tokens
+from steelyard.surfaces.shared.service_ports import CollectReport, NewToken, Role, Server, Token, Tokens
+from steelyard.surfaces.shared.upkeep_ports import BackupReport, RetentionReport, StandbyReport, Upkeep
 
 if TYPE_CHECKING:
     from steelyard.app.settings import Settings
     from steelyard.store import Store
+    from steelyard.surfaces.http_api import Endpoint
     from steelyard.surfaces.shared.client import ServerClient
 
 T = TypeVar("T")
@@ -176,6 +178,73 @@ class DirectoryTokens:
         return _served_or_own(self._directory, lambda client: act(RemoteTokens(client)), own)
 
 
+class DirectoryRound:
+    """Implements ``service_ports.OneRound`` for one data directory: its server's, else one of our own."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+
+    def collect_now(self, names: Collection[str]) -> CollectReport:
+        """One round of each; see ``OneRound``."""
+
+        def served(client: ServerClient) -> CollectReport:
+            from steelyard.surfaces.shared.collect_text import RemoteRound
+
+            return RemoteRound(client).collect_now(names)
+
+        def own() -> CollectReport:
+            from steelyard.app.serving import DirectoryCollection
+
+            return DirectoryCollection(self._directory, _settings_of(self._directory)).collect_now(names)
+
+        return _served_or_own(self._directory, served, own)
+
+
+class DirectoryUpkeep:
+    """Implements ``ports.Upkeep`` for one data directory: its server's for what a server does meanwhile, else over the file."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+
+    def backup(self, destination: Path) -> BackupReport:
+        """Back up; see ``Upkeep``."""
+        from steelyard.surfaces.shared.upkeep_client import RemoteUpkeep
+
+        return _served_or_own(
+            self._directory,
+            lambda client: RemoteUpkeep(client).backup(destination),
+            lambda: self._own().backup(destination),
+        )
+
+    def verify(self, source: Path) -> BackupReport:
+        """Check; see ``Upkeep``."""
+        return self._own().verify(source)
+
+    def restore(self, source: Path) -> BackupReport:
+        """Make the directory; see ``Upkeep``."""
+        return self._own().restore(source)
+
+    def standby(self, source: Path) -> StandbyReport:
+        """Make the directory a standby; see ``Upkeep``."""
+        return self._own().standby(source)
+
+    def retention(self, dry_run: bool) -> RetentionReport:
+        """Let samples age; see ``Upkeep``."""
+        from steelyard.surfaces.shared.upkeep_client import RemoteUpkeep
+
+        return _served_or_own(
+            self._directory,
+            lambda client: RemoteUpkeep(client).retention(dry_run),
+            lambda: self._own().retention(dry_run),
+        )
+
+    def _own(self) -> Upkeep:
+        from steelyard.app.upkeep import OwnUpkeep
+        from steelyard.primitives.clock import WallClock
+
+        return OwnUpkeep(self._directory, lambda: _settings_of(self._directory), WallClock())
+
+
 class DirectoryDemo:
     """Implements ``ports.Demo`` for one data directory, which no server may hold: a demo is there as a whole or not at all."""
 
@@ -197,10 +266,15 @@ class DirectoryDemo:
 def _server(directory: Path) -> Server:
     from steelyard.app.ingest_remote_write import ingest_endpoints
     from steelyard.app.serving import DirectoryServer
+    from steelyard.app.upkeep import upkeep_endpoints
     from steelyard.primitives.clock import WallClock
 
     settings, clock = _settings_of(directory), WallClock()
-    return DirectoryServer(directory, settings, clock, further=lambda store: ingest_endpoints(store, settings, clock))
+
+    def further(store: Store) -> tuple[Endpoint, ...]:
+        return (*ingest_endpoints(store, settings, clock), *upkeep_endpoints(store, directory, settings, clock))
+
+    return DirectoryServer(directory, settings, clock, further=further)
 
 
 def _demo(directory: Path) -> Demo:
@@ -221,5 +295,7 @@ def ports() -> Ports:
         demo=_demo,
         kinds=_kinds,
         tokens=DirectoryTokens,
+        upkeep=DirectoryUpkeep,
         server=_server,
+        collection=DirectoryRound,
     )

@@ -26,6 +26,8 @@ MATRIX: dict[tuple[str, str], set[Role]] = {
     ("GET", "/api/v1/devices"): {OPERATOR, FINANCE, ADMIN},
     ("POST", "/api/v1/import"): {OPERATOR, ADMIN},
     ("POST", "/api/v1/tokens"): {ADMIN},
+    ("GET", "/api/v1/collectors"): {OPERATOR, FINANCE, ADMIN},
+    ("POST", "/api/v1/collect"): {OPERATOR, ADMIN},
     ("GET", "/api/v1/tokens"): {ADMIN},
     ("DELETE", "/api/v1/tokens/{token_id}"): {ADMIN},
     ("GET", "/api/v1/readyz"): {VIEWER, OPERATOR, FINANCE, ADMIN},

@@ -16,7 +16,8 @@ from steelyard.primitives.instant import DurationUs, Instant
 
 class Collector(Protocol):
     """One source that is looked at in rounds. ``name``: unique among the collectors, such as ``scrape/dcgm``. ``source``: what its own
-    findings and failures carry as their source, such as ``kube_api``. ``interval_us``: from the start of a round to the start of the next."""
+    findings and failures carry as their source, such as ``kube_api``. ``interval_us``: from the start of a round to the start of the next. One
+    that reconnects by itself may have ``backoff_us_max``, the longest pause between its rounds after failures."""
 
     @property
     def name(self) -> str:

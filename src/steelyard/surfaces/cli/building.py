@@ -12,11 +12,13 @@ import typer
 from steelyard.primitives.errors import SteelyardError
 from steelyard.primitives.i18n import _, choose
 from steelyard.surfaces.cli import options
+from steelyard.surfaces.cli.collecting import add_collecting
 from steelyard.surfaces.cli.imports import add_imports
 from steelyard.surfaces.cli.language import check_language
 from steelyard.surfaces.cli.output import put_out
 from steelyard.surfaces.cli.questions import add_questions
 from steelyard.surfaces.cli.serving import add_serving
+from steelyard.surfaces.cli.upkeep import add_upkeep
 from steelyard.surfaces.shared.ports import Ports
 from steelyard.surfaces.shared.printable import printable
 from steelyard.surfaces.shared.tables import Line
@@ -41,8 +43,10 @@ def build(ports: Ports) -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     add_imports(app, ports)
+    add_collecting(app, ports)
     add_questions(app, ports)
     add_serving(app, ports)
+    add_upkeep(app, ports)
     epilog = _("Example: {command}").format(command="steelyard version --json")
     app.command("version", help=_("The version of this program."), epilog=epilog)(_version)
     return app

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from typing import Final
@@ -60,14 +60,41 @@ def exposition(standing: Standing, traffic: Traffic, collectors: Sequence[Collec
 
 def _of_collectors(collectors: Sequence[CollectorStatus]) -> Iterable[str]:
     named = [({"collector": each.name}, each) for each in collectors]
-    yield _family("collector_rounds_total", "counter", "Rounds ended.", [(at, c.rounds_count) for at, c in named])
-    yield _family("collector_failures_total", "counter", "Rounds failed.", [(at, c.failures_count) for at, c in named])
-    yield _family(
-        "collector_success_timestamp_seconds",
+
+    def family(name: str, kind: str, help_text: str, value: Callable[[CollectorStatus], int | float | None]) -> str:
+        return _family(f"collector_{name}", kind, help_text, [(labels, value(each)) for labels, each in named])
+
+    yield family("rounds_total", "counter", "Rounds ended.", lambda each: each.rounds_count)
+    yield family("failures_total", "counter", "Rounds failed.", lambda each: each.failures_count)
+    yield family("skipped_total", "counter", "Rounds not begun in time.", lambda each: each.skipped_count)
+    yield family("rows_total", "counter", "Facts that were new.", lambda each: each.rows_count)
+    yield family("up", "gauge", "Whether the last round saw anything.", _up)
+    yield family(
+        "consecutive_failures", "gauge", "Rounds failed in a row.", lambda each: each.consecutive_failures_count
+    )
+    yield family(
+        "round_duration_seconds", "gauge", "How long the last round took.", lambda each: _seconds(each.last_duration_us)
+    )
+    yield family(
+        "success_timestamp_seconds",
         "gauge",
         "When a round last succeeded.",
-        [(at, None if c.last_success_at is None else c.last_success_at / SECOND_US) for at, c in named],
+        lambda each: _seconds(each.last_success_at),
     )
+    yield family(
+        "next_round_timestamp_seconds",
+        "gauge",
+        "When the next round is due.",
+        lambda each: _seconds(each.next_round_at),
+    )
+
+
+def _up(status: CollectorStatus) -> int | None:
+    return None if status.state in ("starting", "stopped") else int(status.state in ("ok", "partial"))
+
+
+def _seconds(microseconds: int | None) -> float | None:
+    return None if microseconds is None else microseconds / SECOND_US
 
 
 def _family(name: str, kind: str, help_text: str, samples: Sequence[Sample]) -> str:

@@ -14,8 +14,8 @@ from steelyard.surfaces.http_api.admission import ESTATE, EVERYBODY
 from steelyard.surfaces.http_api.endpoint import Endpoint
 from steelyard.surfaces.http_api.exposition import MEDIA_TYPE, Traffic, exposition
 from steelyard.surfaces.http_api.problems import json_response
+from steelyard.surfaces.shared.collect_text import collector_json
 from steelyard.surfaces.shared.server_ports import ServerPorts, Standing
-from steelyard.surfaces.shared.service_ports import CollectorStatus
 
 
 def health_endpoints(ports: ServerPorts, clock: Clock, traffic: Traffic) -> Iterator[Endpoint]:
@@ -25,7 +25,7 @@ def health_endpoints(ports: ServerPorts, clock: Clock, traffic: Traffic) -> Iter
         return json_response({"status": "ok"})
 
     def readyz() -> Response:
-        collectors = [_collector(status) for status in ports.collectors.status()]
+        collectors = [collector_json(status) for status in ports.collectors.status()]
         now = format_instant(clock.now())
         return json_response(
             {"status": "ready", "now": now, **_standing(ports.health.standing()), "collectors": collectors}
@@ -52,18 +52,6 @@ def _standing(standing: Standing) -> dict[str, Any]:
         "ledger_residual_gpu_us": standing.residual_gpu_us,
         "coverage": None if unknown else standing.coverage,
         **({"coverage_unknown": standing.coverage.reason} if isinstance(standing.coverage, Unknown) else {}),
-    }
-
-
-def _collector(status: CollectorStatus) -> dict[str, Any]:
-    return {
-        "name": status.name,
-        "state": status.state,
-        "rounds_count": status.rounds_count,
-        "failures_count": status.failures_count,
-        "last_round_at": _stamp(status.last_round_at),
-        "last_success_at": _stamp(status.last_success_at),
-        "message": status.message,
     }
 
 

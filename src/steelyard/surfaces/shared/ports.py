@@ -10,7 +10,8 @@ from typing import Protocol
 from steelyard.answers.contract import Answer
 from steelyard.primitives.errors import InvariantError
 from steelyard.primitives.instant import DurationUs, Instant, Window
-from steelyard.surfaces.shared.service_ports import Server, Tokens
+from steelyard.surfaces.shared.service_ports import OneRound, Server, Tokens
+from steelyard.surfaces.shared.upkeep_ports import Upkeep
 
 Progress = Callable[[str, int, int], None]
 """Called with (what, done, total); total 0 = not known."""
@@ -112,6 +113,14 @@ def _no_tokens(directory: Path) -> Tokens:
     raise InvariantError("these ports have no tokens")
 
 
+def _no_collection(directory: Path) -> OneRound:
+    raise InvariantError("these ports collect nothing")
+
+
+def _no_upkeep(directory: Path) -> Upkeep:
+    raise InvariantError("these ports have no upkeep")
+
+
 @dataclass(frozen=True, slots=True)
 class Ports:
     """All doors a surface is given. ``kinds``: the names of the kinds of file that an import may be told."""
@@ -122,3 +131,5 @@ class Ports:
     kinds: Callable[[], Collection[str]] = tuple
     server: Callable[[Path], Server] = _no_server
     tokens: Callable[[Path], Tokens] = _no_tokens
+    upkeep: Callable[[Path], Upkeep] = _no_upkeep
+    collection: Callable[[Path], OneRound] = _no_collection

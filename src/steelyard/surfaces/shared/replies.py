@@ -21,7 +21,7 @@ def answer_of(found: Any) -> Answer:
     try:
         return _answer(found)
     except (AttributeError, LookupError, TypeError, ValueError) as error:
-        raise _other_form() from error
+        raise other_form() from error
 
 
 def report_of(found: Any) -> ImportReport:
@@ -37,10 +37,11 @@ def report_of(found: Any) -> ImportReport:
             postings_count=found["postings_count"],
         )
     except (AttributeError, LookupError, TypeError, ValueError) as error:
-        raise _other_form() from error
+        raise other_form() from error
 
 
-def _other_form() -> SourceUnsupported:
+def other_form() -> SourceUnsupported:
+    """The error of a server of another version."""
     return SourceUnsupported(
         _(
             "the server of this directory answers in a form that this version does not know: run the same version of both"

@@ -49,6 +49,25 @@ class Receiver(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class Taken:
+    """What came of a push: facts in it, how many of them were new, and how many items could not be read."""
+
+    facts_count: int
+    new_count: int
+    refused_count: int
+
+
+class AuditReceiver(Protocol):
+    """Takes what an API server's audit webhook sends."""
+
+    def take_audit(self, body: bytes, cluster: str | None) -> Taken:
+        """Store the events of one body, each once by its audit id and stage; ``cluster`` None = that of the settings.
+
+        Raises SourceMalformed where the body is no JSON within bounds, StoreFailed where it cannot be stored: then nothing of it is."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
 class Page:
     """Rows in a stable order, as JSON values. ``after`` is the key of the last row where more follow, else None."""
 

@@ -1,0 +1,90 @@
+"""The Prometheus collector: each round the last samples that a Prometheus stored, as a direct scrape would have seen them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from steelyard.app.collectors.scrape import gap_max_us
+from steelyard.app.prometheus_round import read_prometheus
+from steelyard.app.source_settings import PrometheusSetting
+from steelyard.facts.base import Fact
+from steelyard.primitives.errors import SourceUnavailable
+from steelyard.primitives.instant import HOUR_US, MINUTE_US, SECOND_US, Instant, Window
+from steelyard.sources.prometheus import PrometheusApi, PrometheusEndpoint
+from steelyard.sources.scrape import TargetAccess
+from steelyard.sources.shared.context import ReadContext, ReadSettings
+from steelyard.sources.shared.round_memory import RoundMemory
+
+SOURCE: Final = "prometheus"
+MISSED_US_MAX: Final = HOUR_US
+"""After a pause so much is asked for at most; what lies further back is for the back-fill."""
+
+
+class PrometheusCollector:
+    """Implements ``Collector`` and ``Resumable`` for one ``[[prometheus]]``. The cursor is the end of the last window that was stored."""
+
+    def __init__(self, setting: PrometheusSetting, cluster: str, settings: ReadSettings) -> None:
+        self.name = f"prometheus/{setting.name}"
+        self.source = SOURCE
+        self.interval_us = setting.interval
+        self._setting = setting
+        self._ctx = ReadContext(
+            cluster=setting.cluster or cluster,
+            file=self.name,
+            settings=settings,
+            expected_interval_us=gap_max_us(setting.interval),
+        )
+        self._memory = RoundMemory()
+        self._api: PrometheusApi | None = None
+        self._end_at: Instant | None = None
+
+    def resume(self, cursor: str | None) -> None:
+        """Ask from the end of the last window on."""
+        self._end_at = int(cursor) if cursor and cursor.isascii() and cursor.isdigit() and len(cursor) < 19 else None
+
+    def cursor(self) -> str | None:
+        """The end of the last window."""
+        return None if self._end_at is None else str(self._end_at)
+
+    def collect(self, at: Instant) -> Iterator[Fact]:
+        """The last sample of each series; after a pause, all since then. Raises SourceUnavailable."""
+        self.close()
+        self._api = api = PrometheusApi(self._endpoint())
+        usual = at - max(3 * self.interval_us, 2 * MINUTE_US)
+        missed = self._end_at is not None and self._end_at < usual
+        start = max(min(usual, self._end_at or usual), at - MISSED_US_MAX)
+        ctx = replace(self._ctx, observed_at=at)
+        yield from read_prometheus(api, Window(start, at), ctx, self._memory, every=missed)
+        self._end_at = at
+
+    def close(self) -> None:
+        """Let go of its connections."""
+        api, self._api = self._api, None
+        if api is not None:
+            api.close()
+
+    def _endpoint(self) -> PrometheusEndpoint:
+        """Where it is, with its secrets read anew: they are rotated."""
+        setting = self._setting
+        return PrometheusEndpoint(
+            setting.url,
+            bearer_token=TargetAccess(token_file=setting.token_file).token(),
+            username=setting.username,
+            password=_line_of(setting.password_file),
+            org_id=setting.org_id,
+            ca_file=setting.ca_file,
+            timeout_seconds=setting.timeout / SECOND_US,
+        )
+
+
+def _line_of(path: Path | None) -> str | None:
+    """The password in a file. Raises SourceUnavailable where it cannot be read; the message never holds it."""
+    if path is None:
+        return None
+    try:
+        return path.read_text(encoding="utf-8").rstrip("\r\n")
+    except (OSError, UnicodeDecodeError) as error:
+        raise SourceUnavailable(f"password file {path}: cannot be read") from error
