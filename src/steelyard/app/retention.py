@@ -22,8 +22,16 @@ from steelyard.facts.registry import FACTS
 from steelyard.primitives.clock import Clock
 from steelyard.primitives.instant import DAY_US, Instant, format_instant
 from steelyard.store import Store
-from steelyard.store.exports import changed_days, day_start, export_day, fingerprint, record_exported, unexported_count
-from steelyard.store.retention import DROPPED, REDUCED, SAMPLES, DueDay, due_count, plan, thin_day
+from steelyard.store.exports import (
+    DayExport,
+    changed_days,
+    day_start,
+    export_day,
+    fingerprint,
+    record_exported,
+    unexported_count,
+)
+from steelyard.store.retention import DROPPED, REDUCED, SAMPLES, DueDay, due_count, plan, thin_day, was_thinned
 from steelyard.store.store import FILE_NAME
 from steelyard.surfaces.shared.upkeep_ports import RetentionReport, RetentionRow
 
@@ -112,9 +120,15 @@ def _export(store: Store, folder: Path, today: Instant, now: Instant, tally: _Ta
         for day in days:
             with store.reader() as reader:
                 seen = fingerprint(reader, fact, day)
+                is_late = fact.TABLE in _BOOKED and was_thinned(reader, fact, day)
                 written = export_day(reader, fact, day, folder, now)
             record_exported(store, fact, day, seen)
-            tally.exported[fact.TABLE] += written.rows_count if written else 0
+            if written is None:
+                continue
+            tally.exported[fact.TABLE] += written.rows_count
+            if is_late:
+                tally.late += written.rows_count
+                store.append([_late(written, now)])
 
 
 def _due_and_booked(
@@ -142,23 +156,20 @@ def _thin(store: Store, due: DueDay, seen: tuple[int, str], folder: Path, now: I
     tally.exported[table] += done.export.rows_count if done.export else 0
     tally.made[table] += done.made_count
     (tally.dropped if due.level == DROPPED else tally.reduced)[table] += done.removed_count
-    if done.late_count and table in _BOOKED:
-        tally.late += done.late_count
-        store.append([_late(due, done.late_count, now)])
 
 
-def _late(due: DueDay, count: int, now: Instant) -> Finding:
-    day = format_instant(due.day_at)[:10]
+def _late(late: DayExport, now: Instant) -> Finding:
+    day = format_instant(late.day_at)[:10]
     return Finding(
         source="steelyard",
-        natural_key=f"{LATE}/{due.fact.TABLE}/{day}",
+        natural_key=f"{LATE}/{late.table}/{day}",
         occurred_at=now,
         observed_at=now,
         code=LATE,
         severity="warning",
         subject=f"day {day}",
-        message=f"samples came after the raw ones of their day had been reduced: they are exported and in no ledger ({due.fact.TABLE})",
-        evidence=json.dumps({"table": due.fact.TABLE, "rows": count}),
+        message=f"samples came after the raw ones of their day had been reduced: they are exported and in no ledger ({late.table})",
+        evidence=json.dumps({"table": late.table, "rows": late.rows_count}),
     )
 
 

@@ -58,7 +58,7 @@ def changed_days(store: Store, fact: type[Fact], before: Instant) -> list[Instan
 
 def unexported_count(store: Store, fact: type[Fact], day: Instant, folder: Path) -> int:
     """How many facts of the day no file has."""
-    source = _not_exported(fact, _files(_folder(folder, fact, day)))
+    source = _not_exported(fact, _files(store, _folder(folder, fact, day)))
     return int(store.rows(f"SELECT count(*) FROM {source}", _span(day))[0][0])
 
 
@@ -80,7 +80,9 @@ def export_day(store: Store, fact: type[Fact], day: Instant, folder: Path, now: 
     columns = stored_columns(store, "fact", fact.TABLE)
     # COPY takes no bound values; the span is ours, two integers.
     span = _span(day)
-    source = _not_exported(fact, _files(place)).replace("$low", str(span["low"])).replace("$high", str(span["high"]))
+    source = (
+        _not_exported(fact, _files(store, place)).replace("$low", str(span["low"])).replace("$high", str(span["high"]))
+    )
     write_rows(store, columns, f"{source} {_ORDER}", unfinished)
     if rows_count(store, unfinished) != count:
         raise InvariantError(f"{unfinished}: {count} facts were to be written, {rows_count(store, unfinished)} were")
@@ -175,8 +177,12 @@ def _folder(folder: Path, fact: type[Fact], day: Instant) -> Path:
     return folder / fact.TABLE / f"day={to_datetime(day):%Y-%m-%d}"
 
 
-def _files(place: Path) -> list[Path]:
-    return sorted(place.glob("*.parquet"))
+def _files(store: Store, place: Path) -> list[Path]:
+    """The files of a day. Raises StoreDamaged where one is none that can be read."""
+    paths = sorted(place.glob("*.parquet"))
+    for path in paths:
+        rows_count(store, path)
+    return paths
 
 
 def _free_name(place: Path, now: Instant) -> Path:

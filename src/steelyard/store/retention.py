@@ -81,11 +81,10 @@ class DueDay:
 
 @dataclass(frozen=True, slots=True)
 class Thinned:
-    """What became of a day: raw rows removed, one-minute rows made, and facts that came after the day had been thinned before."""
+    """What became of a day: raw rows removed, one-minute rows made, and what had to be exported before."""
 
     removed_count: int
     made_count: int
-    late_count: int
     export: DayExport | None
 
 
@@ -118,7 +117,6 @@ def thin_day(store: Store, due: DueDay, folder: Path, now: Instant) -> Thinned:
     """
     with store.transaction():
         export = export_day(store, due.fact, due.day_at, folder, now)
-        late = export.rows_count if export and _was_thinned(store, due) else 0
         store.execute(f"CREATE OR REPLACE TEMP TABLE {_DOOMED} AS {_doomed_sql(due)}")
         if unexported_count(store, due.fact, due.day_at, folder):
             raise InvariantError(f"facts of {due.fact.TABLE} would go that are in no file")
@@ -132,7 +130,17 @@ def thin_day(store: Store, due: DueDay, folder: Path, now: Instant) -> Thinned:
         record_exported(store, due.fact, due.day_at, fingerprint(store, due.fact, due.day_at))
         _mark_looked(store, due, now)
         store.execute(f"DROP TABLE {_DOOMED}")
-    return Thinned(removed, made, late, export)
+    return Thinned(removed, made, export)
+
+
+def was_thinned(store: Store, fact: type[Fact], day: Instant) -> bool:
+    """Whether rows of the day went before: what comes now is late."""
+    found = store.rows(
+        "SELECT count(*) FROM store.thinned WHERE fact_table = ? AND day_at = make_timestamp(?::BIGINT) AND level IN (?, ?) "
+        "AND removed_count > 0",
+        [fact.TABLE, day, REDUCED, DROPPED],
+    )
+    return bool(found[0][0])
 
 
 def _doomed_sql(due: DueDay) -> str:
@@ -220,15 +228,6 @@ def _mark_looked(store: Store, due: DueDay, now: Instant) -> None:
         f"FROM fact.{due.fact.TABLE} WHERE {_day(due.day_at)}",
         [due.fact.TABLE, due.day_at, level, now],
     )
-
-
-def _was_thinned(store: Store, due: DueDay) -> bool:
-    found = store.rows(
-        "SELECT count(*) FROM store.thinned WHERE fact_table = ? AND day_at = make_timestamp(?::BIGINT) AND level IN (?, ?) "
-        "AND removed_count > 0",
-        [due.fact.TABLE, due.day_at, REDUCED, DROPPED],
-    )
-    return bool(found[0][0])
 
 
 def _day(day: Instant) -> str:
