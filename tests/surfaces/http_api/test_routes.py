@@ -184,6 +184,8 @@ def test_the_description_names_every_route_with_its_roles(served: World) -> None
             "import",
             "tokens",
             "tokens/{token_id}",
+            "collectors",
+            "collect",
             "healthz",
             "readyz",
             "metrics",
