@@ -17,6 +17,7 @@ Key = tuple[Any, ...]
 MINUTE = 60_000_000
 HOUR = 60 * MINUTE
 FOREVER = 2**62
+NOWHERE = "nowhere"  # no basis tells the capacity then: supply is what is held, and nothing remains
 TOLERATION = 300_000_000
 VALUES = (
     "memory_used_mib", "util_gpu_ratio", "sm_active_ratio", "gr_active_ratio", "dram_active_ratio", "power_watts", "temperature_celsius"
@@ -206,7 +207,9 @@ def device_places(world: World) -> Iterator[Place]:
         rows = sorted(
             (r for r in world.cards if r["device_uuid"] == uuid), key=lambda r: (r["first_seen_at"], r["node"])
         )
-        homes: list[tuple[int, str | None]] = [(row["first_seen_at"], row["node"]) for row in rows]
+        homes: list[tuple[int, str | None]] = sorted(
+            (row["occurred_at"], row["node"]) for row in world.devices if row["device_uuid"] == uuid
+        )
         if not homes:
             homes = [(0, min((r["node"] for r in world.holdings if r["place_id"] == uuid and r["node"]), default=None))]
         memory = max((row["memory_mib"] for row in rows if row["memory_mib"] is not None), default=None)
@@ -373,6 +376,8 @@ def post_place(world: World, place: Place) -> Mapping[Key, tuple[int, int | None
         us, grain, node = until - t, t // world.grain * world.grain, place.node_at(t)
         rest, base, since = state_at(world, place, t)
         cards = place.cards_at(t)
+        if place.basis == "unknown" or (place.basis == "count" and cards == 0):
+            rest = NOWHERE
         for n, amount in enumerate((1_000_000, place.memory_mib or 0, 100)):
             capacity[node, grain, rest, base][n] += us * cards * amount
         active = [row for row in mine if row["started_at"] <= t < end_of(row)]
@@ -396,7 +401,7 @@ def post_place(world: World, place: Place) -> Mapping[Key, tuple[int, int | None
             key = (node, grain, rest, base, own, account, row["pod_uid"], row["unit_id"])
             for n in range(3):
                 held[key][n] += us * (got[n] or 0)
-                excess[key][n] += us * ((want[n] or 0) - (got[n] or 0))
+                excess[node, grain, rest, base, own, row["pod_uid"], row["unit_id"]][n] += us * ((want[n] or 0) - (got[n] or 0))
     return settle(place, capacity, held, excess)
 
 
@@ -411,18 +416,18 @@ def settle(
             rows[key][n] += sign * amounts[n]
 
     for (node, grain, rest, base), amounts in capacity.items():
-        if place.basis != "unknown":
+        if rest != NOWHERE:
             whole = [amounts[0] // 1_000_000, *amounts[1:]]
             book((node, grain, "supply", None, None, None), whole)
             book((node, grain, rest, base, None, None), whole)
     for (node, grain, rest, base, own, account, pod, unit), amounts in held.items():
         floored = [amounts[0] // 1_000_000, *amounts[1:]]
         book((node, grain, account, own, pod, unit), floored)
-        if place.basis == "unknown":
+        if rest == NOWHERE:
             book((node, grain, "supply", None, None, None), floored)
         else:
             book((node, grain, rest, base, None, None), floored, -1)
-    for (node, grain, _rest, _base, own, _account, pod, unit), amounts in excess.items():
+    for (node, grain, _rest, _base, own, pod, unit), amounts in excess.items():
         book((node, grain, "overcommitted", own, pod, unit), [amounts[0] // 1_000_000, *amounts[1:]])
     return {
         key: (amounts[0], amounts[1] if place.memory_mib is not None else None, amounts[2])

@@ -2,7 +2,8 @@
 --
 -- Two paths. Whole grains: nothing changes in them, so every amount is a plain product; they are nearly all. Edge grains, in which something
 -- turns: pieces are cut, summed per holder and class, floored once, and what a class of time holds less what is held in it is the remainder.
--- Either way a rounding remainder lands in free or unobserved. Codes: rest_account 0 free, 1 unobserved; service 0 up, 1 unknown, 2 down.
+-- Either way a rounding remainder lands in free or unobserved. Codes: rest_account 0 free, 1 unobserved, 2 none
+-- (supply is what is held); service 0 up, 1 unknown, 2 down.
 WITH
 parameter AS (
     SELECT grain_us FROM dim.parameter
@@ -43,7 +44,7 @@ calm_grain AS (
 
 timed_calm_grain AS (
     SELECT
-        calm.site_no, calm.grain_us_at, calm.basis, calm.cards, calm.rest_account, calm.rest_service, calm.card_mib, calm.share_ppm,
+        calm.site_no, calm.grain_us_at, calm.cards, calm.rest_account, calm.rest_service, calm.card_mib, calm.share_ppm,
         calm.memory_mib, calm.cores_percent, calm.grain_us,
         CASE WHEN calm.measurable = 1 THEN coalesce(measured.up_us, 0) ELSE 0 END AS up_us
     FROM calm_grain AS calm
@@ -55,17 +56,17 @@ calm_posting AS (
     SELECT
         side, site_no, grain_us_at, rest_account, service,
         CASE
-            WHEN basis = 'unknown' THEN length_us // 1000000 * share_ppm
+            WHEN rest_account = 2 THEN length_us // 1000000 * share_ppm
             WHEN side = 0 THEN length_us * cards
             ELSE length_us * cards - length_us // 1000000 * share_ppm
         END AS gpu_us,
         CASE
-            WHEN basis = 'unknown' THEN length_us * memory_mib
+            WHEN rest_account = 2 THEN length_us * memory_mib
             WHEN side = 0 THEN length_us * (cards * card_mib)
             ELSE length_us * (cards * card_mib - memory_mib)
         END AS mib_us,
         CASE
-            WHEN basis = 'unknown' THEN length_us * cores_percent
+            WHEN rest_account = 2 THEN length_us * cores_percent
             WHEN side = 0 THEN length_us * (cards * 100)
             ELSE length_us * (cards * 100 - cores_percent)
         END AS percent_us
@@ -83,69 +84,41 @@ calm_posting AS (
             SELECT 2, 1
         ) AS kind
     ) AS laid
-    WHERE length_us > 0 AND (side = 0 OR basis <> 'unknown')
+    WHERE length_us > 0 AND (side = 0 OR rest_account <> 2)
 ),
 
 -- Whole grains: holders --------------------------------------------------------------------------------------------------------------
-whole_piece AS NOT MATERIALIZED (
-    SELECT
-        piece.*, parameter.grain_us,
-        unnest(
-            range(
-                grain_start_us(piece.from_us + parameter.grain_us - 1, parameter.grain_us),
-                grain_start_us(piece.to_us, parameter.grain_us), parameter.grain_us
-            )
-        ) AS grain_us_at
-    FROM dim.supply_piece AS piece
-    CROSS JOIN parameter
-    WHERE NOT piece.doubled
-),
-
-timed_whole_piece AS NOT MATERIALIZED (
-    SELECT
-        piece.holder_no, piece.site_no, piece.grain_us_at, piece.held_service, piece.share_ppm, piece.memory_mib, piece.cores_percent,
-        piece.excess_ppm, piece.excess_mib, piece.excess_percent, piece.grain_us,
-        CASE WHEN piece.measurable THEN coalesce(measured.up_us, 0) ELSE 0 END AS up_us
-    FROM whole_piece AS piece
-    LEFT JOIN measured_grain AS measured ON measured.place_no = piece.place_no AND measured.grain_us_at = piece.grain_us_at
-),
-
-whole_held AS (
+whole_posting AS (
     SELECT
         site_no, grain_us_at, holder_no, service, length_us // 1000000 * share_ppm AS gpu_us, length_us * memory_mib AS mib_us,
         length_us * cores_percent AS percent_us
     FROM (
         SELECT
-            piece.*,
-            CASE kind.up WHEN 1 THEN 0 ELSE piece.held_service END AS service,
-            CASE kind.up WHEN 1 THEN piece.up_us ELSE piece.grain_us - piece.up_us END AS length_us
-        FROM timed_whole_piece AS piece
+            timed.site_no, timed.grain_us_at, timed.holder_no, timed.share_ppm, timed.memory_mib, timed.cores_percent,
+            CASE kind.up WHEN 1 THEN 0 ELSE timed.held_service END AS service,
+            CASE kind.up WHEN 1 THEN timed.up_us ELSE timed.grain_us - timed.up_us END AS length_us
+        FROM (
+            SELECT piece.*, CASE WHEN piece.measurable THEN coalesce(measured.up_us, 0) ELSE 0 END AS up_us
+            FROM (
+                SELECT
+                    piece.*, parameter.grain_us,
+                    unnest(
+                        range(
+                            grain_start_us(piece.from_us + parameter.grain_us - 1, parameter.grain_us),
+                            grain_start_us(piece.to_us, parameter.grain_us), parameter.grain_us
+                        )
+                    ) AS grain_us_at
+                FROM dim.supply_piece AS piece
+                CROSS JOIN parameter
+                WHERE NOT piece.doubled
+            ) AS piece
+            LEFT JOIN measured_grain AS measured ON measured.place_no = piece.place_no AND measured.grain_us_at = piece.grain_us_at
+        ) AS timed
         CROSS JOIN (
             SELECT 1 AS up
             UNION ALL
             SELECT 0
         ) AS kind
-    ) AS laid
-    WHERE length_us > 0
-),
-
--- The memo of what was asked beyond the place.
-whole_memo AS (
-    SELECT
-        site_no, grain_us_at, holder_no, service, length_us // 1000000 * excess_ppm AS gpu_us, length_us * excess_mib AS mib_us,
-        length_us * excess_percent AS percent_us
-    FROM (
-        SELECT
-            piece.*,
-            CASE kind.up WHEN 1 THEN 0 ELSE piece.held_service END AS service,
-            CASE kind.up WHEN 1 THEN piece.up_us ELSE piece.grain_us - piece.up_us END AS length_us
-        FROM timed_whole_piece AS piece
-        CROSS JOIN (
-            SELECT 1 AS up
-            UNION ALL
-            SELECT 0
-        ) AS kind
-        WHERE piece.excess_ppm > 0 OR piece.excess_mib > 0 OR piece.excess_percent > 0
     ) AS laid
     WHERE length_us > 0
 ),
@@ -191,7 +164,7 @@ piece_part AS (
 cut_piece AS (
     SELECT
         holder_no, site_no, place_no, grain_us_at, rest_account, rest_service, held_service, measurable, share_ppm, memory_mib,
-        cores_percent, excess_ppm, excess_mib, excess_percent, grain_start_us(grain_us_at, 3600000000) AS hour_us,
+        cores_percent, grain_start_us(grain_us_at, 3600000000) AS hour_us,
         greatest(from_us, grain_us_at) AS lo, least(to_us, grain_us_at + grain_us) AS hi
     FROM piece_part
 ),
@@ -199,7 +172,7 @@ cut_piece AS (
 timed_piece AS (
     SELECT
         piece.holder_no, piece.site_no, piece.grain_us_at, piece.rest_account, piece.rest_service, piece.held_service, piece.share_ppm,
-        piece.memory_mib, piece.cores_percent, piece.excess_ppm, piece.excess_mib, piece.excess_percent,
+        piece.memory_mib, piece.cores_percent,
         piece.hi - piece.lo AS length_us,
         CASE
             WHEN piece.measurable AND measured.minutes_mask IS NOT NULL
@@ -218,38 +191,24 @@ held_class AS (
         CAST(sum(up_us * memory_mib) AS BIGINT) AS up_mib_us,
         CAST(sum((length_us - up_us) * memory_mib) AS BIGINT) AS rest_mib_us,
         CAST(sum(up_us * cores_percent) AS BIGINT) AS up_percent_us,
-        CAST(sum((length_us - up_us) * cores_percent) AS BIGINT) AS rest_percent_us,
-        sum_of_gpu_time_us(up_us, excess_ppm) AS up_excess_gpu_us,
-        sum_of_gpu_time_us(length_us - up_us, excess_ppm) AS rest_excess_gpu_us,
-        CAST(sum(up_us * excess_mib) AS BIGINT) AS up_excess_mib_us,
-        CAST(sum((length_us - up_us) * excess_mib) AS BIGINT) AS rest_excess_mib_us,
-        CAST(sum(up_us * excess_percent) AS BIGINT) AS up_excess_percent_us,
-        CAST(sum((length_us - up_us) * excess_percent) AS BIGINT) AS rest_excess_percent_us
+        CAST(sum((length_us - up_us) * cores_percent) AS BIGINT) AS rest_percent_us
     FROM timed_piece
     GROUP BY holder_no, site_no, grain_us_at, rest_account, rest_service, held_service
 ),
 
--- side: 2 what a holder holds, 3 the memo.
 part_posting AS (
     SELECT
-        side, site_no, grain_us_at, holder_no, service,
+        site_no, grain_us_at, holder_no, service,
         CAST(sum(gpu_us) AS BIGINT) AS gpu_us, CAST(sum(mib_us) AS BIGINT) AS mib_us, CAST(sum(percent_us) AS BIGINT) AS percent_us
     FROM (
         SELECT
-            2 AS side, site_no, grain_us_at, holder_no, 0 AS service, up_gpu_us AS gpu_us, up_mib_us AS mib_us,
-            up_percent_us AS percent_us
+            site_no, grain_us_at, holder_no, 0 AS service, up_gpu_us AS gpu_us, up_mib_us AS mib_us, up_percent_us AS percent_us
         FROM held_class
         UNION ALL
-        SELECT 2, site_no, grain_us_at, holder_no, held_service, rest_gpu_us, rest_mib_us, rest_percent_us
-        FROM held_class
-        UNION ALL
-        SELECT 3, site_no, grain_us_at, holder_no, 0, up_excess_gpu_us, up_excess_mib_us, up_excess_percent_us
-        FROM held_class
-        UNION ALL
-        SELECT 3, site_no, grain_us_at, holder_no, held_service, rest_excess_gpu_us, rest_excess_mib_us, rest_excess_percent_us
+        SELECT site_no, grain_us_at, holder_no, held_service, rest_gpu_us, rest_mib_us, rest_percent_us
         FROM held_class
     ) AS part_of_holder
-    GROUP BY side, site_no, grain_us_at, holder_no, service
+    GROUP BY site_no, grain_us_at, holder_no, service
 ),
 
 -- Edge grains: the place itself ------------------------------------------------------------------------------------------------------
@@ -262,7 +221,7 @@ filling_piece AS (
     FROM edge_grain AS edge
     CROSS JOIN parameter
     JOIN dim.supply_piece AS piece
-        ON piece.site_no = edge.site_no AND NOT piece.doubled AND piece.from_us <= edge.grain_us_at
+        ON piece.site_no = edge.site_no AND NOT piece.doubled AND piece.account <> 'overcommitted' AND piece.from_us <= edge.grain_us_at
         AND piece.to_us >= edge.grain_us_at + parameter.grain_us
     LEFT JOIN measured_grain AS measured ON measured.place_no = piece.place_no AND measured.grain_us_at = edge.grain_us_at
 ),
@@ -279,6 +238,7 @@ held_in_class AS (
             held.rest_mib_us, held.up_percent_us, held.rest_percent_us
         FROM held_class AS held
         JOIN edge_grain AS edge ON edge.site_no = held.site_no AND edge.grain_us_at = held.grain_us_at
+        WHERE held.holder_no > 0
         UNION ALL
         SELECT
             site_no, grain_us_at, rest_account, rest_service, up_us // 1000000 * share_ppm, (grain_us - up_us) // 1000000 * share_ppm,
@@ -304,7 +264,7 @@ load_part AS (
 
 cut_load AS (
     SELECT
-        site_no, place_no, basis, card_mib, cards, rest_account, rest_service, measurable, grain_us_at,
+        site_no, place_no, card_mib, cards, rest_account, rest_service, measurable, grain_us_at,
         grain_start_us(grain_us_at, 3600000000) AS hour_us,
         greatest(from_us, grain_us_at) AS lo, least(to_us, grain_us_at + grain_us) AS hi
     FROM load_part
@@ -312,7 +272,7 @@ cut_load AS (
 
 capacity_class AS (
     SELECT
-        site_no, grain_us_at, rest_account, rest_service, min(basis) AS basis, min(card_mib) AS card_mib,
+        site_no, grain_us_at, rest_account, rest_service, min(card_mib) AS card_mib,
         CAST(sum(cards * up_us) AS BIGINT) AS up_card_us,
         CAST(sum(cards * (length_us - up_us)) AS BIGINT) AS rest_card_us
     FROM (
@@ -331,7 +291,7 @@ capacity_class AS (
 
 balance AS (
     SELECT
-        capacity.site_no, capacity.grain_us_at, capacity.rest_account, capacity.rest_service, capacity.basis, capacity.card_mib,
+        capacity.site_no, capacity.grain_us_at, capacity.rest_account, capacity.rest_service, capacity.card_mib,
         capacity.up_card_us, capacity.rest_card_us,
         coalesce(held.up_gpu_us, 0) AS up_gpu_us,
         coalesce(held.rest_gpu_us, 0) AS rest_gpu_us,
@@ -349,17 +309,17 @@ edge_posting AS (
     SELECT
         0 AS side, site_no, grain_us_at, CAST(NULL AS INTEGER) AS rest_account, CAST(NULL AS INTEGER) AS service,
         CAST(
-            sum(CASE WHEN basis = 'unknown' THEN up_gpu_us + rest_gpu_us ELSE up_card_us + rest_card_us END) AS BIGINT
+            sum(CASE WHEN rest_account = 2 THEN up_gpu_us + rest_gpu_us ELSE up_card_us + rest_card_us END) AS BIGINT
         ) AS gpu_us,
         CASE
             WHEN min(card_mib) IS NOT NULL
                 THEN TRY_CAST(
-                    sum(CASE WHEN basis = 'unknown' THEN up_mib_us + rest_mib_us ELSE (up_card_us + rest_card_us) * card_mib END)
+                    sum(CASE WHEN rest_account = 2 THEN up_mib_us + rest_mib_us ELSE (up_card_us + rest_card_us) * card_mib END)
                     AS BIGINT
                 )
         END AS mib_us,
         CAST(
-            sum(CASE WHEN basis = 'unknown' THEN up_percent_us + rest_percent_us ELSE (up_card_us + rest_card_us) * 100 END) AS BIGINT
+            sum(CASE WHEN rest_account = 2 THEN up_percent_us + rest_percent_us ELSE (up_card_us + rest_card_us) * 100 END) AS BIGINT
         ) AS percent_us
     FROM balance
     GROUP BY site_no, grain_us_at
@@ -368,13 +328,13 @@ edge_posting AS (
         1, site_no, grain_us_at, rest_account, 0, up_card_us - up_gpu_us, up_card_us * card_mib - up_mib_us,
         up_card_us * 100 - up_percent_us
     FROM balance
-    WHERE basis <> 'unknown' AND rest_service = 1
+    WHERE rest_account <> 2 AND rest_service = 1
     UNION ALL
     SELECT
         1, site_no, grain_us_at, rest_account, rest_service, rest_card_us - rest_gpu_us, rest_card_us * card_mib - rest_mib_us,
         rest_card_us * 100 - rest_percent_us
     FROM balance
-    WHERE basis <> 'unknown'
+    WHERE rest_account <> 2
 ),
 
 -- All of it, by name -----------------------------------------------------------------------------------------------------------------
@@ -385,23 +345,9 @@ holder AS (
 ),
 
 held_posting AS (
-    SELECT site_no, grain_us_at, holder_no, service, gpu_us, mib_us, percent_us FROM whole_held
+    SELECT site_no, grain_us_at, holder_no, service, gpu_us, mib_us, percent_us FROM whole_posting
     UNION ALL
-    SELECT site_no, grain_us_at, holder_no, service, gpu_us, mib_us, percent_us FROM part_posting WHERE side = 2
-),
-
-memo_posting AS (
-    SELECT
-        memo.site_no, memo.grain_us_at, memo.service, holder.pod_uid, holder.unit_id,
-        CAST(sum(memo.gpu_us) AS BIGINT) AS gpu_us, CAST(sum(memo.mib_us) AS BIGINT) AS mib_us,
-        CAST(sum(memo.percent_us) AS BIGINT) AS percent_us
-    FROM (
-        SELECT site_no, grain_us_at, holder_no, service, gpu_us, mib_us, percent_us FROM whole_memo
-        UNION ALL
-        SELECT site_no, grain_us_at, holder_no, service, gpu_us, mib_us, percent_us FROM part_posting WHERE side = 3
-    ) AS memo
-    JOIN holder ON holder.holder_no = memo.holder_no
-    GROUP BY memo.site_no, memo.grain_us_at, memo.service, holder.pod_uid, holder.unit_id
+    SELECT site_no, grain_us_at, holder_no, service, gpu_us, mib_us, percent_us FROM part_posting
 ),
 
 place_posting AS (
@@ -455,6 +401,7 @@ site_key AS (
     JOIN dim.supply_key AS key
         ON key.cluster = site.cluster AND key.place_kind = site.place_kind AND key.place_id = site.place_id
         AND key.node IS NOT DISTINCT FROM site.node
+    WHERE site.stay_no = 1
 )
 
 SELECT
@@ -475,14 +422,6 @@ SELECT
 FROM place_posting AS posting
 JOIN site_key AS site ON site.site_no = posting.site_no
 WHERE posting.gpu_us <> 0 OR posting.mib_us <> 0 OR posting.percent_us <> 0
-UNION ALL
-SELECT
-    site.key_no, make_timestamp(memo.grain_us_at), 'overcommitted',
-    CASE memo.service WHEN 0 THEN 'up' WHEN 1 THEN 'unknown' WHEN 2 THEN 'down' END,
-    memo.pod_uid, memo.unit_id, memo.gpu_us, memo.mib_us, memo.percent_us
-FROM memo_posting AS memo
-JOIN site_key AS site ON site.site_no = memo.site_no
-WHERE memo.gpu_us <> 0 OR memo.mib_us <> 0 OR memo.percent_us <> 0
 UNION ALL
 SELECT
     key.key_no, make_timestamp(slot_grain.grain_us_at), side.account, side.service, NULL, NULL, slot_grain.gpu_us, NULL,

@@ -18,9 +18,13 @@ turn AS (
             CASE WHEN broken OR not_ready_since_us IS NOT NULL THEN 0 ELSE -1 END, 0, 0, 0
         FROM dim.supply_stretch
         UNION ALL
-        SELECT site_no, from_us, 0, 0, 0, 0, share_ppm, coalesce(memory_mib, 0), cores_percent FROM dim.supply_piece
+        SELECT site_no, from_us, 0, 0, 0, 0, share_ppm, coalesce(memory_mib, 0), cores_percent
+        FROM dim.supply_piece
+        WHERE account <> 'overcommitted'
         UNION ALL
-        SELECT site_no, to_us, 0, 0, 0, 0, -share_ppm, -coalesce(memory_mib, 0), -cores_percent FROM dim.supply_piece
+        SELECT site_no, to_us, 0, 0, 0, 0, -share_ppm, -coalesce(memory_mib, 0), -cores_percent
+        FROM dim.supply_piece
+        WHERE account <> 'overcommitted'
     ) AS edge
     GROUP BY site_no, turned_at
 ),
@@ -40,10 +44,10 @@ swept AS (
 )
 
 SELECT
-    swept.site_no, site.place_no, site.basis, swept.from_us, swept.to_us, swept.cards, swept.rest_account, swept.rest_service,
+    swept.site_no, site.place_no, swept.from_us, swept.to_us, swept.cards, swept.rest_account, swept.rest_service,
     swept.measurable, swept.share_ppm, swept.cores_percent,
     CASE WHEN site.memory_mib IS NOT NULL THEN swept.memory_mib END AS memory_mib,
     site.memory_mib AS card_mib
 FROM swept
-JOIN dim.supply_site AS site ON site.site_no = swept.site_no
+JOIN dim.supply_site AS site ON site.site_no = swept.site_no AND site.stay_no = 1
 WHERE swept.to_us IS NOT NULL

@@ -1,6 +1,6 @@
 -- Holdings cut into pieces in which neither the holder's share nor the state of its place changes, scaled where the place is over-committed.
 -- measurable: service is read off the measured minutes, else it is held_service (1 unknown, 2 down). doubled: the holder stands there twice at
--- some time (two resources of one pod).
+-- some time (two resources of one pod). What is asked beyond the place stands as pieces of its own, with the account `overcommitted`, a memo.
 -- A share that is not known takes its least; a holder beyond a million cards, or a figure beyond 10^8 MiB or percent, is not known.
 WITH
 place AS (
@@ -35,6 +35,7 @@ holding AS (
 placed AS (
     SELECT
         dense_rank() OVER (ORDER BY place_no, account, pod_uid, unit_id) AS holder_no,
+        -dense_rank() OVER (ORDER BY place_no, pod_uid, unit_id) AS memo_no,
         place_no, account, pod_uid, unit_id, cluster, lo, hi, share_ppm,
         CASE WHEN card_mib IS NOT NULL THEN coalesce(memory_mib, gpu_time_us(card_mib, share_ppm)) END AS memory_mib,
         CASE
@@ -115,7 +116,7 @@ part AS (
 
 scaled AS (
     SELECT
-        placed.holder_no, placed.place_no, placed.cluster, placed.account, placed.pod_uid, placed.unit_id,
+        placed.holder_no, placed.memo_no, placed.place_no, placed.cluster, placed.account, placed.pod_uid, placed.unit_id,
         greatest(placed.lo, part.lo) AS lo, least(placed.hi, part.hi) AS hi, part.excessive,
         placed.share_ppm AS asked_ppm, placed.memory_mib AS asked_mib, placed.cores_percent AS asked_percent,
         CASE
@@ -132,6 +133,18 @@ scaled AS (
         END AS cores_percent
     FROM placed
     JOIN part ON part.place_no = placed.place_no AND part.lo < placed.hi AND part.hi > placed.lo
+),
+
+-- What counts, and beside it what was asked beyond the place.
+booked AS (
+    SELECT holder_no, place_no, cluster, account, pod_uid, unit_id, lo, hi, share_ppm, memory_mib, cores_percent
+    FROM scaled
+    UNION ALL
+    SELECT
+        memo_no, place_no, cluster, 'overcommitted', pod_uid, unit_id, lo, hi, asked_ppm - share_ppm, asked_mib - memory_mib,
+        asked_percent - cores_percent
+    FROM scaled
+    WHERE excessive AND (asked_ppm > share_ppm OR asked_mib > memory_mib OR asked_percent > cores_percent)
 ),
 
 -- How long a pod tolerates an unreachable node, for pods on nodes that were not ready.
@@ -156,24 +169,22 @@ toleration AS (
 
 laid AS (
     SELECT
-        scaled.holder_no, scaled.account, scaled.pod_uid, scaled.unit_id, scaled.excessive, scaled.asked_ppm,
-        scaled.asked_mib, scaled.asked_percent, scaled.share_ppm, scaled.memory_mib, scaled.cores_percent, stretch.site_no, stretch.place_no, stretch.rest_account, stretch.rest_service,
-        stretch.broken, stretch.not_ready_since_us,
-        greatest(scaled.lo, stretch.from_us) AS lo, least(scaled.hi, stretch.to_us) AS hi,
+        booked.holder_no, booked.account, booked.pod_uid, booked.unit_id, booked.share_ppm, booked.memory_mib, booked.cores_percent,
+        stretch.site_no, stretch.place_no, stretch.rest_account, stretch.rest_service, stretch.broken, stretch.not_ready_since_us,
+        greatest(booked.lo, stretch.from_us) AS lo, least(booked.hi, stretch.to_us) AS hi,
         CASE
             WHEN stretch.broken THEN -4611686018427387904
             WHEN stretch.not_ready_since_us IS NULL THEN 4611686018427387904
             ELSE least(stretch.not_ready_since_us + coalesce(toleration.toleration_us, 300000000), 4611686018427387904)
         END AS down_from
-    FROM scaled
-    JOIN dim.supply_stretch AS stretch ON stretch.place_no = scaled.place_no AND stretch.from_us < scaled.hi AND stretch.to_us > scaled.lo
+    FROM booked
+    JOIN dim.supply_stretch AS stretch ON stretch.place_no = booked.place_no AND stretch.from_us < booked.hi AND stretch.to_us > booked.lo
     LEFT JOIN toleration
-        ON toleration.cluster = scaled.cluster AND toleration.pod_uid = scaled.pod_uid AND stretch.not_ready_since_us IS NOT NULL
+        ON toleration.cluster = booked.cluster AND toleration.pod_uid = booked.pod_uid AND stretch.not_ready_since_us IS NOT NULL
 )
 
 SELECT
     holder_no, site_no, place_no, account, pod_uid, unit_id, lo AS from_us, hi AS to_us, share_ppm, memory_mib, cores_percent,
-    asked_ppm - share_ppm AS excess_ppm, asked_mib - memory_mib AS excess_mib, asked_percent - cores_percent AS excess_percent,
     rest_account, rest_service, held_service, measurable,
     coalesce(bool_or(lo < reach_before) OVER (PARTITION BY holder_no), FALSE) AS doubled
 FROM (
@@ -183,17 +194,16 @@ FROM (
             PARTITION BY holder_no ORDER BY lo, hi ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
         ) AS reach_before
     FROM (
-            SELECT
-                holder_no, site_no, place_no, account, pod_uid, unit_id, excessive, share_ppm, memory_mib, cores_percent, asked_ppm, asked_mib,
-                asked_percent, rest_account, rest_service, 1 AS held_service, NOT broken AND not_ready_since_us IS NULL AS measurable,
-                lo, least(hi, down_from) AS hi
-            FROM laid
-            WHERE lo < down_from
-            UNION ALL
-            SELECT
-                holder_no, site_no, place_no, account, pod_uid, unit_id, excessive, share_ppm, memory_mib, cores_percent, asked_ppm, asked_mib,
-                asked_percent, rest_account, rest_service, 2, FALSE, greatest(lo, down_from), hi
-            FROM laid
-            WHERE hi > down_from
+        SELECT
+            holder_no, site_no, place_no, account, pod_uid, unit_id, share_ppm, memory_mib, cores_percent, rest_account, rest_service,
+            1 AS held_service, NOT broken AND not_ready_since_us IS NULL AS measurable, lo, least(hi, down_from) AS hi
+        FROM laid
+        WHERE lo < down_from
+        UNION ALL
+        SELECT
+            holder_no, site_no, place_no, account, pod_uid, unit_id, share_ppm, memory_mib, cores_percent, rest_account, rest_service,
+            2, FALSE, greatest(lo, down_from), hi
+        FROM laid
+        WHERE hi > down_from
     ) AS served
 ) AS marked

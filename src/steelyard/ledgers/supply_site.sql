@@ -1,5 +1,5 @@
--- Places that have supply or take holdings, and the stretch of time of each. A place at one node is a site: a card that moved has one site
--- per node, which follow each other. basis: `card` a known card; `count` a node of known capacity whose cards have no known UUID;
+-- Places that have supply or take holdings, and when. A place at one node is a site: a card that moved has one site per node and, where it came
+-- back, several stays at one; each row is a stay, stay_no 1 the first of its site. basis: `card` a known card; `count` a node of known capacity whose cards have no known UUID;
 -- `transfer` takes only a transfer (its cards are booked one by one); `unknown` no capacity basis: supply is booked as held.
 -- A card is there from its first sighting or dated holding to its last. A holding on an unknown card of its node says as much of the node's
 -- cards: of those that were the first ones seen there, and of those that are there still.
@@ -49,13 +49,34 @@ presumed AS (
         ON first_home.cluster = card.cluster AND first_home.device_uuid = card.device_uuid
 ),
 
+-- Where a card was: from the sighting that first names a node to the one that names another.
+arrival AS (
+    SELECT cluster, device_uuid, node, seen_at
+    FROM (
+        SELECT
+            sighting.cluster, sighting.device_uuid, sighting.node, epoch_us(sighting.occurred_at) AS seen_at,
+            lag(sighting.node) OVER (
+                PARTITION BY sighting.cluster, sighting.device_uuid ORDER BY sighting.occurred_at, sighting.node
+            ) AS node_before
+        FROM dim.device_sighting AS sighting
+        JOIN (SELECT cluster, device_uuid FROM dim.device GROUP BY cluster, device_uuid HAVING count(*) > 1) AS moved
+            ON moved.cluster = sighting.cluster AND moved.device_uuid = sighting.device_uuid
+    ) AS succession
+    WHERE node_before IS NULL OR node_before <> node
+),
+
 device_node AS (
     SELECT
         cluster, device_uuid, node,
-        CASE WHEN row_number() OVER earlier = 1 THEN -4611686018427387904 ELSE epoch_us(valid_from_at) END AS lo,
-        coalesce(lead(epoch_us(valid_from_at)) OVER earlier, 4611686018427387904) AS hi
+        CASE WHEN lag(seen_at) OVER earlier IS NULL THEN -4611686018427387904 ELSE seen_at END AS lo,
+        coalesce(lead(seen_at) OVER earlier, 4611686018427387904) AS hi
+    FROM arrival
+    WINDOW earlier AS (PARTITION BY cluster, device_uuid ORDER BY seen_at, node)
+    UNION ALL
+    SELECT cluster, device_uuid, min(node), -4611686018427387904, 4611686018427387904
     FROM dim.device
-    WINDOW earlier AS (PARTITION BY cluster, device_uuid ORDER BY valid_from_at, node)
+    GROUP BY cluster, device_uuid
+    HAVING count(*) = 1
 ),
 
 node_card AS (
@@ -118,15 +139,19 @@ place AS (
         ON extent.place_kind = 'cluster' AND cluster_card.cluster = extent.cluster
 )
 
--- A place at one node: a card that moved has one site per node, which follow each other in time.
 SELECT
-    row_number() OVER (ORDER BY place.place_no, device_node.lo) AS site_no,
-    place.place_no, place.cluster, place.place_kind, place.place_id,
-    CASE WHEN device_node.device_uuid IS NULL THEN place.node ELSE device_node.node END AS node,
-    place.basis, place.memory_mib,
-    greatest(place.lo, coalesce(device_node.lo, place.lo)) AS from_us,
-    least(place.hi, coalesce(device_node.hi, place.hi)) AS to_us
-FROM place
-LEFT JOIN device_node
-    ON place.place_kind = 'device' AND device_node.cluster = place.cluster AND device_node.device_uuid = place.place_id
-    AND device_node.lo < place.hi AND device_node.hi > place.lo AND device_node.lo < device_node.hi
+    dense_rank() OVER (ORDER BY place_no, node) AS site_no,
+    row_number() OVER (PARTITION BY place_no, node ORDER BY from_us) AS stay_no,
+    place_no, cluster, place_kind, place_id, node, basis, memory_mib, from_us, to_us
+FROM (
+    SELECT
+        place.place_no, place.cluster, place.place_kind, place.place_id,
+        CASE WHEN device_node.device_uuid IS NULL THEN place.node ELSE device_node.node END AS node,
+        place.basis, place.memory_mib,
+        greatest(place.lo, coalesce(device_node.lo, place.lo)) AS from_us,
+        least(place.hi, coalesce(device_node.hi, place.hi)) AS to_us
+    FROM place
+    LEFT JOIN device_node
+        ON place.place_kind = 'device' AND device_node.cluster = place.cluster AND device_node.device_uuid = place.place_id
+        AND device_node.lo < place.hi AND device_node.hi > place.lo AND device_node.lo < device_node.hi
+) AS stay

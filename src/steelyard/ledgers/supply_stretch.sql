@@ -1,6 +1,7 @@
 -- Stretches of each site in which nothing changes: how many cards, was occupancy seen, is it lost, in MIG reconfiguration, not ready.
 -- Every condition is an interval with a flag; +1 at its start and -1 at its end, summed in time order, give the state between two turns.
--- rest_account: where time without a holder goes, 0 free, 1 unobserved. rest_service: its service outside measured minutes, 1 unknown, 2 down.
+-- rest_account: where time without a holder goes: 0 free, 1 unobserved, 2 nowhere, for no basis tells the capacity then and supply is what is held
+-- (a place without a basis; a counted one at a time for which nobody declares a count). rest_service: its service outside measured minutes, 1 unknown, 2 down.
 WITH
 listing AS (
     SELECT
@@ -182,58 +183,62 @@ not_ready_node AS (
     WHERE not_ready AND hi > since_at
 ),
 
+site AS (
+    SELECT site_no, place_no, cluster, place_kind, place_id, node, basis FROM dim.supply_site WHERE stay_no = 1
+),
+
 condition AS (
     SELECT
         site_no, from_us AS lo, to_us AS hi, CASE WHEN basis = 'card' OR (basis = 'unknown' AND place_kind = 'device') THEN 1 ELSE 0 END AS cards,
-        0 AS seen, 0 AS lost, 0 AS reconfiguring, 0 AS not_ready, 0 AS not_ready_since, 0 AS beyond_toleration, 0 AS unknown_share
-    FROM dim.supply_site AS site
+        1 AS here, 0 AS seen, 0 AS lost, 0 AS reconfiguring, 0 AS not_ready, 0 AS not_ready_since, 0 AS beyond_toleration, 0 AS unknown_share
+    FROM dim.supply_site
     UNION ALL
-    SELECT site.site_no, capacity.from_us, capacity.to_us, capacity.cards_count, 0, 0, 0, 0, 0, 0, 0
-    FROM dim.supply_site AS site
+    SELECT site.site_no, capacity.from_us, capacity.to_us, capacity.cards_count, 0, 0, 0, 0, 0, 0, 0, 0
+    FROM site
     JOIN dim.node_capacity AS capacity
         ON site.basis = 'count' AND capacity.cluster = site.cluster AND capacity.node = site.place_id
     UNION ALL
-    SELECT site.site_no, observed.lo, observed.hi, 0, 1, 0, 0, 0, 0, 0, 0
-    FROM dim.supply_site AS site
+    SELECT site.site_no, observed.lo, observed.hi, 0, 0, 1, 0, 0, 0, 0, 0, 0
+    FROM site
     JOIN observed ON observed.cluster = site.cluster AND observed.scope = 'cluster'
     UNION ALL
-    SELECT site.site_no, observed.lo, observed.hi, 0, 1, 0, 0, 0, 0, 0, 0
-    FROM dim.supply_site AS site
+    SELECT site.site_no, observed.lo, observed.hi, 0, 0, 1, 0, 0, 0, 0, 0, 0
+    FROM site
     JOIN observed ON observed.cluster = site.cluster AND observed.scope = 'node/' || site.node
     UNION ALL
-    SELECT site.site_no, lost_card.lo, lost_card.hi, 0, 0, 1, 0, 0, 0, 0, 0
-    FROM dim.supply_site AS site
+    SELECT site.site_no, lost_card.lo, lost_card.hi, 0, 0, 0, 1, 0, 0, 0, 0, 0
+    FROM site
     JOIN lost_card
         ON site.place_kind = 'device' AND lost_card.cluster = site.cluster AND lost_card.device_uuid = site.place_id
     UNION ALL
-    SELECT site.site_no, reconfiguring_node.lo, reconfiguring_node.hi, 0, 0, 0, 1, 0, 0, 0, 0
-    FROM dim.supply_site AS site
+    SELECT site.site_no, reconfiguring_node.lo, reconfiguring_node.hi, 0, 0, 0, 0, 1, 0, 0, 0, 0
+    FROM site
     JOIN reconfiguring_node ON reconfiguring_node.cluster = site.cluster AND reconfiguring_node.node = site.node
     UNION ALL
-    SELECT site.site_no, not_ready_node.lo, not_ready_node.hi, 0, 0, 0, 0, 1, not_ready_node.lo, 0, 0
-    FROM dim.supply_site AS site
+    SELECT site.site_no, not_ready_node.lo, not_ready_node.hi, 0, 0, 0, 0, 0, 1, not_ready_node.lo, 0, 0
+    FROM site
     JOIN not_ready_node ON not_ready_node.cluster = site.cluster AND not_ready_node.node = site.node
     UNION ALL
-    SELECT site.site_no, not_ready_node.lo + 300000000, not_ready_node.hi, 0, 0, 0, 0, 0, 0, 1, 0
-    FROM dim.supply_site AS site
+    SELECT site.site_no, not_ready_node.lo + 300000000, not_ready_node.hi, 0, 0, 0, 0, 0, 0, 0, 1, 0
+    FROM site
     JOIN not_ready_node ON not_ready_node.cluster = site.cluster AND not_ready_node.node = site.node
     UNION ALL
     SELECT
-        site.site_no, epoch_us(holding.started_at), epoch_us(coalesce(holding.ended_at, holding.known_to_at)), 0, 0, 0, 0, 0, 0, 0, 1
-    FROM dim.supply_site AS site
+        site.site_no, epoch_us(holding.started_at), epoch_us(coalesce(holding.ended_at, holding.known_to_at)), 0, 0, 0, 0, 0, 0, 0, 0, 1
+    FROM site
     JOIN ledger.holding AS holding
         ON holding.cluster = site.cluster AND holding.place_kind = site.place_kind AND holding.place_id = site.place_id
     WHERE holding.share_ppm IS NULL OR holding.share_ppm > 1000000000000
     UNION ALL
     -- The tail of a vanished pod: it may be there still until a listing misses it. On a node whose card is not known, any card may be its own.
-    SELECT site.site_no, epoch_us(holding.ended_at), epoch_us(holding.ended_before_at), 0, 0, 0, 0, 0, 0, 0, 1
-    FROM dim.supply_site AS site
+    SELECT site.site_no, epoch_us(holding.ended_at), epoch_us(holding.ended_before_at), 0, 0, 0, 0, 0, 0, 0, 0, 1
+    FROM site
     JOIN ledger.holding AS holding
         ON holding.cluster = site.cluster AND holding.place_kind = site.place_kind AND holding.place_id = site.place_id
     WHERE holding.ended_before_at > holding.ended_at
     UNION ALL
-    SELECT site.site_no, epoch_us(holding.ended_at), epoch_us(holding.ended_before_at), 0, 0, 0, 0, 0, 0, 0, 1
-    FROM dim.supply_site AS site
+    SELECT site.site_no, epoch_us(holding.ended_at), epoch_us(holding.ended_before_at), 0, 0, 0, 0, 0, 0, 0, 0, 1
+    FROM site
     JOIN ledger.holding AS holding
         ON holding.cluster = site.cluster AND holding.place_kind = 'node' AND site.place_kind = 'device' AND holding.place_id = site.node
     WHERE holding.ended_before_at > holding.ended_at
@@ -241,26 +246,26 @@ condition AS (
 
 condition_within AS (
     SELECT
-        condition.site_no, greatest(condition.lo, site.from_us) AS lo, least(condition.hi, site.to_us) AS hi,
-        condition.cards, condition.seen, condition.lost, condition.reconfiguring, condition.not_ready, condition.not_ready_since,
+        condition.site_no, greatest(condition.lo, stay.from_us) AS lo, least(condition.hi, stay.to_us) AS hi,
+        condition.cards, condition.here, condition.seen, condition.lost, condition.reconfiguring, condition.not_ready, condition.not_ready_since,
         condition.beyond_toleration, condition.unknown_share
     FROM condition
-    JOIN dim.supply_site AS site ON site.site_no = condition.site_no
-    WHERE least(condition.hi, site.to_us) > greatest(condition.lo, site.from_us)
+    JOIN dim.supply_site AS stay ON stay.site_no = condition.site_no
+    WHERE least(condition.hi, stay.to_us) > greatest(condition.lo, stay.from_us)
 ),
 
 turn AS (
     SELECT
-        site_no, turned_at, sum(cards) AS cards, sum(seen) AS seen, sum(lost) AS lost, sum(reconfiguring) AS reconfiguring,
+        site_no, turned_at, sum(cards) AS cards, sum(here) AS here, sum(seen) AS seen, sum(lost) AS lost, sum(reconfiguring) AS reconfiguring,
         sum(not_ready) AS not_ready, sum(not_ready_since) AS not_ready_since, sum(beyond_toleration) AS beyond_toleration,
         sum(unknown_share) AS unknown_share
     FROM (
         SELECT
-            site_no, lo AS turned_at, cards, seen, lost, reconfiguring, not_ready, not_ready_since, beyond_toleration, unknown_share
+            site_no, lo AS turned_at, cards, here, seen, lost, reconfiguring, not_ready, not_ready_since, beyond_toleration, unknown_share
         FROM condition_within
         UNION ALL
         SELECT
-            site_no, hi, -cards, -seen, -lost, -reconfiguring, -not_ready, -not_ready_since, -beyond_toleration, -unknown_share
+            site_no, hi, -cards, -here, -seen, -lost, -reconfiguring, -not_ready, -not_ready_since, -beyond_toleration, -unknown_share
         FROM condition_within
     ) AS edge
     GROUP BY site_no, turned_at
@@ -269,7 +274,11 @@ turn AS (
 -- not_ready_since_us is NULL while the node is ready.
 SELECT
     swept.site_no, site.place_no, swept.lo AS from_us, swept.hi AS to_us, swept.cards,
-    CASE WHEN swept.lost > 0 OR (swept.seen > 0 AND swept.unknown_share = 0) THEN 0 ELSE 1 END AS rest_account,
+    CASE
+        WHEN site.basis = 'unknown' OR (site.basis = 'count' AND swept.cards = 0) THEN 2
+        WHEN swept.lost > 0 OR (swept.seen > 0 AND swept.unknown_share = 0) THEN 0
+        ELSE 1
+    END AS rest_account,
     swept.lost + swept.reconfiguring > 0 AS broken,
     CASE WHEN swept.not_ready > 0 AND swept.lost + swept.reconfiguring = 0 THEN swept.not_ready_since END AS not_ready_since_us,
     CASE WHEN swept.lost + swept.reconfiguring + swept.beyond_toleration > 0 THEN 2 ELSE 1 END AS rest_service
@@ -277,6 +286,7 @@ FROM (
     SELECT
         site_no, turned_at AS lo, lead(turned_at) OVER sweep AS hi,
         CAST(sum(cards) OVER sweep AS BIGINT) AS cards,
+        sum(here) OVER sweep AS here,
         sum(seen) OVER sweep AS seen,
         sum(lost) OVER sweep AS lost,
         sum(reconfiguring) OVER sweep AS reconfiguring,
@@ -287,5 +297,5 @@ FROM (
     FROM turn
     WINDOW sweep AS (PARTITION BY site_no ORDER BY turned_at)
 ) AS swept
-JOIN dim.supply_site AS site ON site.site_no = swept.site_no
-WHERE swept.hi IS NOT NULL
+JOIN site ON site.site_no = swept.site_no
+WHERE swept.hi IS NOT NULL AND swept.here > 0
