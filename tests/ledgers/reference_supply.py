@@ -401,7 +401,9 @@ def post_place(world: World, place: Place) -> Mapping[Key, tuple[int, int | None
             key = (node, grain, rest, base, own, account, row["pod_uid"], row["unit_id"])
             for n in range(3):
                 held[key][n] += us * (got[n] or 0)
-                excess[node, grain, rest, base, own, row["pod_uid"], row["unit_id"]][n] += us * ((want[n] or 0) - (got[n] or 0))
+                excess[node, grain, rest, base, own, row["pod_uid"], row["unit_id"]][n] += us * (
+                    (want[n] or 0) - (got[n] or 0)
+                )
     return settle(place, capacity, held, excess)
 
 

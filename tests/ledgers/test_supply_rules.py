@@ -275,7 +275,11 @@ def test_the_tail_of_a_pod_whose_card_is_not_known_leaves_every_card_of_its_node
 def test_a_card_that_came_back_is_on_its_first_node_again(store: Store) -> None:
     facts = [card(BASE), card(BASE + HOUR, node="n2"), card(BASE + 2 * HOUR), card(BASE + 3 * HOUR)]
     rows = by_sql(store, facts, [held("p1", BASE, BASE + 3 * HOUR)], HOUR)
-    assert {key[3]: key[2] for key in rows if key[4] == "held"} == {BASE: "n1", BASE + HOUR: "n2", BASE + 2 * HOUR: "n1"}
+    assert {key[3]: key[2] for key in rows if key[4] == "held"} == {
+        BASE: "n1",
+        BASE + HOUR: "n2",
+        BASE + 2 * HOUR: "n1",
+    }
 
 
 def test_a_card_that_left_and_came_back_within_one_grain_has_one_row_per_node(store: Store) -> None:
@@ -286,7 +290,9 @@ def test_a_card_that_left_and_came_back_within_one_grain_has_one_row_per_node(st
     assert {key[2]: amounts[0] // SECOND for key, amounts in rows.items() if key[4] == "held"} == supply
 
 
-def test_a_holding_beyond_the_declared_validity_of_its_node_is_supply_as_held_and_nothing_is_negative(store: Store) -> None:
+def test_a_holding_beyond_the_declared_validity_of_its_node_is_supply_as_held_and_nothing_is_negative(
+    store: Store,
+) -> None:
     declared = InventoryBasis(
         natural_key="n9", occurred_at=BASE, basis="declared", node="n9", cards_count=2, memory_mib=1000, valid_from_at=BASE,
         valid_to_at=BASE + HOUR, **COMMON,
@@ -297,5 +303,7 @@ def test_a_holding_beyond_the_declared_validity_of_its_node_is_supply_as_held_an
         (BASE, "supply"): 7200, (BASE, "held_unplaced"): 3600, (BASE, "unobserved"): 3600,
         (BASE + HOUR, "supply"): 3600, (BASE + HOUR, "held_unplaced"): 3600,
     }  # fmt: skip
-    found = store.rows(f"SELECT code, subject, epoch_us(occurred_at) FROM ({model_text('supply_findings.sql')}) AS found")
+    found = store.rows(
+        f"SELECT code, subject, epoch_us(occurred_at) FROM ({model_text('supply_findings.sql')}) AS found"
+    )
     assert found == [("supply_unknown", "node n9", BASE + 2 * HOUR)]
