@@ -56,6 +56,31 @@ def test_now_is_the_last_instant_at_which_pods_were_seen() -> None:
     assert [row["pod"] for row in records(result, "holders")] == ["infer"]
 
 
+@pytest.mark.parametrize(("listed_at", "now"), [("11:00", "11:00"), (None, "12:00")])
+def test_a_stamp_of_a_pod_that_ended_is_now_only_where_nobody_saw_pods(listed_at: str | None, now: str) -> None:
+    estate = Estate()
+    estate.hold("team-a/done", CARD, "08:00", "10:00")
+    if listed_at:
+        estate.listing(at(listed_at))
+    assert ask(estate).as_of == at(now)
+
+
+@pytest.mark.parametrize(("first", "second"), [("node-a", "node-b"), ("node-b", "node-a")])
+@pytest.mark.parametrize(
+    ("instant", "stands"),
+    [("08:30", 0), ("10:30", 1), ("11:30", 1), ("12:00", 1)],
+    ids=["before it moved", "while both knew it", "when it had moved", "now"],
+)
+def test_a_card_that_moved_counts_once_where_it_stands_then(first: str, second: str, instant: str, stands: int) -> None:
+    estate = Estate()
+    estate.listing(at("08:00"))
+    estate.listing(at("12:00"))
+    estate.card(CARD, node=first, valid_to_at=at("11:00"))
+    estate.card(CARD, node=second, valid_from_at=at("10:00"))
+    found = records(ask(estate, at=at(instant)), "devices")
+    assert [row["node"] for row in found] == [(first, second)[stands]]
+
+
 def test_a_past_instant_lists_who_held_then() -> None:
     result = ask(small_story(), at=at("10:00"))
     assert [(row["device_uuid"], row["pod"], row["share_ratio"]) for row in records(result, "holders")] == [

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from steelyard.answers.contract import Figure, FindingNote
-from steelyard.answers.reading import Reading
+from steelyard.answers.reading import Reading, Record
 from steelyard.definitions import conservation
 from steelyard.primitives.errors import UsageError
 from steelyard.primitives.i18n import _
@@ -46,10 +46,16 @@ class KnownTime:
 def known_times(reading: Reading) -> tuple[KnownTime, ...]:
     """Per cluster, the stretch that is known. Raises UsageError where nothing was imported yet."""
     times: dict[str, KnownTime] = {}
+    spans: dict[tuple[str, bool], list[Record]] = {}
     for row in reading.run("known_time"):
-        cluster, first, last = row["cluster"], row["first_us"], row["last_us"]
-        if first is None or last is None:
+        spans.setdefault((row["cluster"], row["watched"]), []).append(row)
+    for (cluster, _watched), rows in sorted(spans.items(), key=lambda span: (span[0][0], not span[0][1])):
+        firsts, lasts, stamps = (
+            [row[name] for row in rows if row[name] is not None] for name in ("first_us", "last_us", "stamp_us")
+        )
+        if not firsts or not (lasts or stamps):
             continue
+        first, last = min(firsts), max(lasts or stamps)
         known = times.setdefault(cluster, KnownTime(cluster, first, last, last))
         times[cluster] = replace(known, reach=max(known.reach, last))
     if not times:

@@ -233,9 +233,10 @@ def _balance(scene: Scene, cards: Sequence[Card], supply: int, values: dict[str,
 
     A holder without a known card takes from the rest of its node, one without a known node from what is left of all.
     """
-    groups: dict[tuple[str, str | None], list[Card]] = {}
+    groups: dict[tuple[str, str | None], list[tuple[Card, int, str | None]]] = {}
     for card in cards:
-        groups.setdefault((card.record["cluster"], card.record["node"]), []).append(card)
+        rest = (card, max(0, card.supply_ppm - card.taken_ppm), _doubt(card))
+        groups.setdefault((card.record["cluster"], card.record["node"]), []).append(rest)
     unplaced: dict[tuple[str, str | None], int] = {}
     for row in scene.holders.where("device_uuid", None).records():
         home = (row["cluster"], row["node"])
@@ -244,17 +245,16 @@ def _balance(scene: Scene, cards: Sequence[Card], supply: int, values: dict[str,
     over = sum(max(0, card.taken_ppm - card.supply_ppm) for card in scene.cards.values())
     out = left = unobserved = 0
     for home, group in groups.items():
-        rests = [(card, max(0, card.supply_ppm - card.taken_ppm)) for card in group]
-        of_node = sum(rest for card, rest in rests) - unplaced.pop(home, 0)
+        of_node = sum(rest for _card, rest, _why in group) - unplaced.pop(home, 0)
         over, of_node = over + max(0, -of_node), max(0, of_node)
-        broken = min(of_node, sum(rest for card, rest in rests if card.down))
+        broken = min(of_node, sum(rest for card, rest, _why in group if card.down))
         out, of_node = out + broken, of_node - broken
-        unobserved += min(of_node, sum(rest for card, rest in rests if _doubt(card) is not None))
+        unobserved += min(of_node, sum(rest for _card, rest, doubt in group if doubt is not None))
         left += of_node
     left -= sum(unplaced.values())
     over, left = over + max(0, -left), max(0, left)
     unobserved = min(left, unobserved)
-    reasons = sorted({reason for card in cards if (reason := _doubt(card)) is not None})
+    reasons = sorted({doubt for group in groups.values() for _card, _rest, doubt in group if doubt is not None})
     free: Value = Unknown("; ".join(reasons[:_REASONS_LISTED])) if reasons else Fraction(left, CARD_PPM)
     amounts = {
         "gpus_supply": supply,

@@ -73,11 +73,11 @@ SELECT
     coalesce(valid_from_at <= make_timestamp($reach_us), TRUE)
     AND coalesce(valid_to_at >= make_timestamp($at_us), TRUE) AS valid,
     coalesce(valid_from_at > make_timestamp($at_us), FALSE) AS seen_since,
+    epoch_us(valid_from_at) AS valid_from_us,
     valid_to_at IS NOT NULL AS left_later
 FROM dim.device
 WHERE cluster = $cluster
     AND ($device_uuid IS NULL OR device_uuid = $device_uuid)
-QUALIFY row_number() OVER (PARTITION BY device_uuid ORDER BY valid DESC, valid_from_at DESC NULLS LAST, node) = 1
 ORDER BY node, device_index, device_uuid;
 
 -- name: counted_places

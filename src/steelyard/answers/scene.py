@@ -15,7 +15,7 @@ from steelyard.answers.dimensions import Filter
 from steelyard.answers.grounds import KnownTime
 from steelyard.answers.reading import Columns, Reading, Record
 from steelyard.primitives.i18n import _
-from steelyard.primitives.instant import HOUR_US, Instant, Window, format_instant
+from steelyard.primitives.instant import HOUR_US, INSTANT_MIN, Instant, Window, format_instant
 
 CARD_PPM: Final = 1_000_000
 
@@ -168,7 +168,9 @@ def _add_cluster(scene: Scene, reading: Reading, time: KnownTime, at: Instant) -
 def _add_capacity(scene: Scene, reading: Reading, time: KnownTime, at: Instant) -> dict[str, Record]:
     """The cards and counted places that stand there at ``at``; returns every card ever known, by UUID."""
     cluster, reach = time.cluster, time.capacity_at(at)
-    records = reading.run("devices", cluster=cluster, at_us=at, reach_us=reach, device_uuid=scene.device_uuid)
+    seen = reading.run("devices", cluster=cluster, at_us=at, reach_us=reach, device_uuid=scene.device_uuid)
+    standing = _standing(seen)
+    records = [record for record in seen if standing[record["device_uuid"]] is record]
     down = {row["node"] for row in reading.run("nodes_down", cluster=cluster, reach_us=reach)}
     ill = [row["device_uuid"] for row in records if row["healthy"] is False and row["state"] != "lost"]
     if ill:
@@ -187,11 +189,32 @@ def _add_capacity(scene: Scene, reading: Reading, time: KnownTime, at: Instant) 
     for record in reading.run("counted_places", cluster=cluster, reach_us=reach):
         place = {**record, "cluster": cluster}
         scene.places.append(Card(place, int(record["cards"]) * CARD_PPM, down=record["node"] in down))
-    return {record["device_uuid"]: record for record in records}
+    return standing
+
+
+def _standing(records: Sequence[Record]) -> dict[str, Record]:
+    """Each card once, by UUID: of the nodes it was seen on, the one where it stands then, of several the one it came to last."""
+    standing: dict[str, Record] = {}
+    for record in records:
+        other = standing.setdefault(record["device_uuid"], record)
+        if other is not record and _stands_before(record, other):
+            standing[record["device_uuid"]] = record
+    return standing
+
+
+def _stands_before(record: Record, other: Record) -> bool:
+    if record["valid"] != other["valid"]:
+        return bool(record["valid"])
+    came, came_other = (
+        INSTANT_MIN - 1 if row["valid_from_us"] is None else row["valid_from_us"] for row in (record, other)
+    )
+    return bool(came > came_other)
 
 
 def _doubt_near(places: Iterable[Card], unplaced: Sequence[Record]) -> None:
     """Holders without a card of their own: any card near may be theirs; where their share is not known, nothing near is free for sure."""
+    if not unplaced:
+        return
     nodes = {row["node"] for row in unplaced}
     everywhere = any(row["place_kind"] == "cluster" for row in unplaced)
     vague = {
@@ -207,6 +230,8 @@ def _doubt_near(places: Iterable[Card], unplaced: Sequence[Record]) -> None:
 
 def _doubt_possible(places: Iterable[Card], possible: Sequence[Record]) -> None:
     """Pods that were last seen before the instant and whose end lies somewhere after: their card, else their node's cards, may be taken still."""
+    if not possible:
+        return
     by_uuid = {row["device_uuid"]: row for row in possible if row["device_uuid"] is not None}
     by_node = {row["node"]: row for row in possible if row["device_uuid"] is None}
     for place in places:
@@ -219,6 +244,8 @@ def _doubt_possible(places: Iterable[Card], possible: Sequence[Record]) -> None:
 
 def _doubt_unread(places: Iterable[Card], claims: Sequence[Record]) -> None:
     """Pods whose claim no source tells: the card they name, else every card of their node, may be taken."""
+    if not claims:
+        return
     by_uuid = {row["device_uuid"]: row for row in claims if row["device_uuid"] is not None}
     by_node = {row["node"]: row for row in claims if row["device_uuid"] is None}
     for place in places:
