@@ -320,3 +320,27 @@ def test_who_may_not_know_of_others_is_not_told_which_namespace_was_listed(tmp_p
     take(tmp_path / "d", node(), shared_pod("a"))
     result = q1(tmp_path / "d", where={"tenant": "team-b"}, confined=True)
     assert "team-a" not in " ".join((*result.blind_spots, *result.next_actions))
+
+
+@pytest.mark.parametrize(
+    ("rules", "tenants"),
+    [
+        ([], ["outside-kubernetes"]),
+        ([{"by": "label", "key": "tenant"}, {"by": "namespace"}], ["hpc", "lab"]),
+    ],
+)
+def test_lent_cards_belong_to_one_tenant_unless_a_rule_names_their_holders(
+    tmp_path: Path, rules: list[dict[str, str]], tenants: list[str]
+) -> None:
+    settings = Settings.model_validate({"tenant_rules": rules})
+    rows = ["device_uuid,holder,kind,from,to,approver"]
+    rows += [f"GPU-{holder},{holder},vm,2026-03-01,2026-04-01,c.ito" for holder in ("hpc", "lab")]
+    import_files(
+        tmp_path / "d",
+        write(tmp_path / "lent.csv", "\n".join(rows)),
+        settings=settings,
+        post=lambda store: post(store, settings),
+        as_of=NOON,
+    )
+    found = next(table for table in q1(tmp_path / "d", by=["tenant"]).tables if table.name == "groups")
+    assert [row[0] for row in found.rows] == tenants

@@ -50,6 +50,10 @@ SMI = """<?xml version="1.0" ?>
 <gpu id="00000000:3B:00.0"><product_name>NVIDIA L40S</product_name><uuid>GPU-aaaaaaaa-0000-4000-8000-000000000001</uuid>
 <minor_number>0</minor_number><fb_memory_usage><total>46068 MiB</total><used>512 MiB</used></fb_memory_usage></gpu></nvidia_smi_log>
 """
+PMON = """# gpu         pid   type     fb    ccpm    command
+# Idx           #    C/G     MB      MB    name
+    0       4242     C    512       0    python3
+"""
 PODS_CSV = """name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,qos,pod_phase,creation_time,deletion_time,scheduled_time
 p-0,1000,1024,1,500,,LS,Succeeded,0,7200,3600
 """
@@ -62,6 +66,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("site")
     (folder / "cluster.json").write_text(json.dumps({"kind": "List", "items": [POD, NODE]}), encoding="utf-8")
     (folder / "node-1.xml").write_text(SMI, encoding="utf-8")
+    (folder / "node-1-pmon.txt").write_text(PMON, encoding="utf-8")
     (folder / "PODS.csv").write_text(PODS_CSV, encoding="utf-8")
     (folder / "NODES.csv").write_text(NODES_CSV, encoding="utf-8")
     assert run("steelyard demo --gpus 8 --days 1 --data demo-data", folder).returncode == 0
