@@ -23,6 +23,7 @@ from steelyard.store import Store
 
 RETRY_SECONDS: Final = 1.0
 RETRY_SECONDS_MAX: Final = 30.0
+_LOOK_SECONDS_MIN: Final = 0.5
 
 
 @dataclass(slots=True)
@@ -92,7 +93,10 @@ class RoundWriter:
             try:
                 item = self._queue.get(timeout=self._patience())
             except queue.Empty:
-                self._post_quietly()
+                if self._unposted:
+                    self._post_quietly()
+                else:
+                    self._look_for_others()
                 continue
             if item is None:
                 break
@@ -105,9 +109,19 @@ class RoundWriter:
         if self._unposted:
             self._post_quietly()
 
-    def _patience(self) -> float | None:
-        """Seconds until a posting is due; None = nothing is to be posted."""
-        return max(0.0, (self._pace.due(_moment()) - _moment()) / SECOND_US) if self._unposted else None
+    def _patience(self) -> float:
+        """Seconds until a posting is due, or until it is time to look whether others left something to post."""
+        if self._unposted:
+            return max(0.0, (self._pace.due(_moment()) - _moment()) / SECOND_US)
+        return max(_LOOK_SECONDS_MIN, self._pace.interval_us / SECOND_US)
+
+    def _look_for_others(self) -> None:
+        """Facts may come in that were pushed, past this writer."""
+        try:
+            with self._store.reader() as reader:
+                self._unposted = reader.has_collected()
+        except StoreFailed as error:
+            self.trouble = str(error)
 
     def _write(self, found: Round, written: Written) -> None:
         wait = RETRY_SECONDS
