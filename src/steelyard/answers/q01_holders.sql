@@ -32,13 +32,7 @@ SELECT
     alive.segment > 0 OR alive.end_basis IS NOT DISTINCT FROM 'init_done' AS segmented,
     replace(CAST(alive.started_at AS VARCHAR), ' ', 'T') || 'Z' AS started,
     replace(CAST(alive.ended_at AS VARCHAR), ' ', 'T') || 'Z' AS ended,
-    pod.tenant, pod.workload_kind || '/' || pod.workload_name AS workload,
-    CASE WHEN $all_dimensions THEN pod.workload_kind END AS workload_kind,
-    CASE WHEN $all_dimensions THEN pod.workload_name END AS workload_name,
-    CASE WHEN $all_dimensions THEN pod.queue END AS queue,
-    CASE WHEN $all_dimensions THEN pod.qos END AS qos,
-    CASE WHEN $all_dimensions THEN pod.scheduler END AS scheduler,
-    CASE WHEN $all_dimensions THEN pod.phase END AS phase
+    pod.tenant, pod.workload_kind || '/' || pod.workload_name AS workload
 FROM alive
 LEFT JOIN dim.pod AS pod ON pod.cluster = alive.cluster AND pod.pod_uid = alive.pod_uid
 -- What was seen outweighs a stamp of a clock that is ahead: a pod seen over holds nothing, one seen running holds.
@@ -51,6 +45,12 @@ WHERE (
         FALSE
     )
 ORDER BY alive.device_uuid, alive.node, alive.unit_id, alive.namespace, alive.pod, alive.pod_uid, alive.started_at;
+
+-- name: pod_dimensions
+SELECT pod_uid, workload_kind, workload_name, queue, qos, scheduler, phase
+FROM dim.pod
+WHERE cluster = $cluster
+    AND pod_uid IN (SELECT unnest($pod_uids));
 
 -- name: segments
 SELECT

@@ -22,6 +22,7 @@ CARD_PPM: Final = 1_000_000
 
 _OF_CARD: Final = ("device_index", "model", "vendor")
 _NO_CARD: Final[Record] = dict.fromkeys((*_OF_CARD, "node", "memory_mib"))
+_OF_POD: Final = ("workload_kind", "workload_name", "queue", "qos", "scheduler", "phase")
 _SEGMENT_KEY: Final = ("pod_uid", "place_id", "unit_id", "occupancy")
 _OF_ALL_SEGMENTS: Final = ("started", "ended", "start_basis")
 
@@ -144,8 +145,9 @@ def _add_cluster(scene: Scene, reading: Reading, time: KnownTime, at: Instant) -
     if "cluster" not in scopes:
         scene.namespaces |= {scope.partition("/")[2] for scope in scopes if scope.startswith("namespace/")}
     known = _add_capacity(scene, reading, time, at)
-    asked = {"all_dimensions": scene.by_pod, "device_uuid": scene.device_uuid}
-    holders = Holders(reading.columns("holders", cluster=cluster, at_us=at, **asked))
+    holders = Holders(reading.columns("holders", cluster=cluster, at_us=at, device_uuid=scene.device_uuid))
+    if scene.by_pod:
+        _add_pod_dimensions(reading, cluster, holders)
     _join_segments(reading, cluster, holders)
     _complete(holders, known)
     certain, possible = holders.where("certain", True), holders.where("certain", False)
@@ -258,6 +260,15 @@ def _doubt_unread(places: Iterable[Card], claims: Sequence[Record]) -> None:
             place.doubt = _("pod {pod} holds a card here, and no source tells which or how much of it").format(
                 pod=pod_name(record)
             )
+
+
+def _add_pod_dimensions(reading: Reading, cluster: str, holders: Holders) -> None:
+    """What pods can be grouped and narrowed by, and no table shows."""
+    uids = holders["pod_uid"]
+    rows = {row["pod_uid"]: row for row in reading.run("pod_dimensions", cluster=cluster, pod_uids=sorted(set(uids)))}
+    unknown: Record = {}
+    for name in _OF_POD:
+        holders.columns[name] = [rows.get(uid, unknown).get(name) for uid in uids]
 
 
 def _join_segments(reading: Reading, cluster: str, holders: Holders) -> None:
