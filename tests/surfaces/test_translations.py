@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import runpy
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +15,7 @@ from steelyard.answers.registry import ANSWERS, Entry
 from steelyard.primitives.i18n import DOMAIN, LOCALE_DIR, catalogue
 from steelyard.surfaces.shared.answer_text import render_answer
 from tests.answers.estate import at, small_story
+from tests.conftest import REPOSITORY
 
 FOLDER = LOCALE_DIR / "zh" / "LC_MESSAGES"
 
@@ -54,3 +57,17 @@ def test_an_answer_reads_in_chinese(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "谁占着哪张 GPU" in text
     assert "截至 2026-11-30T10:00:00Z" in text
     assert "盲区" in text
+
+
+def test_the_share_of_messages_without_a_translation_is_reported_and_a_fuzzy_one_counts_as_none(tmp_path: Path) -> None:
+    script = runpy.run_path(str(REPOSITORY / "scripts" / "messages.py"))
+    path = tmp_path / "steelyard.po"
+    path.write_text(
+        'msgid ""\nmsgstr "Content-Type: text/plain; charset=utf-8\\nPlural-Forms: nplurals=1; plural=0;\\n"\n\n'
+        'msgid "held"\nmsgstr "占用"\n\n'
+        'msgid "free"\nmsgstr ""\n\n'
+        '#, fuzzy\nmsgid "lost"\nmsgstr "掉卡"\n\n'
+        'msgid "one"\nmsgid_plural "many"\nmsgstr[0] "{count} 个"\n',
+        encoding="utf-8",
+    )
+    assert script["report"]("zh", path) == "zh: 2 of 4 messages are not translated (50.0 %)"
