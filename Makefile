@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 DEMO_DATA ?= demo-data
 .DEFAULT_GOAL := help
 
-.PHONY: help setup demo test lint bench lock messages format clean
+.PHONY: help setup demo test soak lint bench lock messages format clean
 
 help: ## this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -27,6 +27,9 @@ demo: setup ## a simulated estate, read through the real readers, then who holds
 
 test: setup lint ## everything that must hold
 	$(BIN)/python -m pytest -n 2 --dist loadgroup
+
+soak: setup ## ten times as many kill -9 as `make test` has, at chosen moments of imports, rounds and postings (about half an hour)
+	STEELYARD_SOAK=10 $(BIN)/python -m pytest tests/app/test_import_crash.py tests/app/test_serving_crash.py tests/app/test_collection_crash.py
 
 lint: setup ## style, types and import contracts
 	$(BIN)/ruff format --check --quiet src tests bench scripts
