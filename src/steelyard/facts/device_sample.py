@@ -12,7 +12,8 @@ class DeviceSample(Fact, frozen=True, kw_only=True):
 
     gi None = the whole board. Ratios are 0 to 1. util_gpu_ratio is field 203 (share of time with a kernel), gr_active_ratio 1001,
     sm_active_ratio 1002, dram_active_ratio 1005. interval_us: the stretch it stands for, None = an instant.
-    unknown: JSON object column -> reason, for every column that the source names but could not give.
+    unknown: JSON object column -> reason, for every column that the source names but could not give. confidence: None = measured at the time,
+    ``backfilled`` = taken afterwards from the history of a Prometheus.
     """
 
     TABLE: ClassVar[str] = "device_sample"
@@ -35,3 +36,4 @@ class DeviceSample(Fact, frozen=True, kw_only=True):
     throttle_reasons: int | None = None
     ecc_uncorrected: int | None = None
     unknown: str = "{}"
+    confidence: str | None = None

@@ -25,7 +25,7 @@ class Grant(Fact, frozen=True, kw_only=True):
     readable: a finding only), ``rejected`` (the kubelet refused it), ``suspect`` (a reader found it contradictory; held in suspense),
     with claim_reason.
     alignment: how a slot was matched to its container (``position``, ``gpu_requesting_containers_in_order``).
-    consumers: how many pods share it (DRA); admin_access: monitoring only, holds nothing.
+    consumers: how many pods share it (DRA); admin_access: monitoring only, holds nothing. confidence: as in request.
     namespace, pod: the holder's name where the grant itself tells it (a claim names its consumers); a pod that is seen is named by itself.
     """
 
@@ -72,3 +72,4 @@ class Grant(Fact, frozen=True, kw_only=True):
     realised: bool | None = None
     namespace: str | None = None
     pod: str | None = None
+    confidence: str | None = None

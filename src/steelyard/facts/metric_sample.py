@@ -12,6 +12,7 @@ class MetricSample(Fact, frozen=True, kw_only=True):
 
     metric: the canonical name (current spelling, whatever release exposed it). kind: ``gauge``, ``counter``, ``bucket`` (cumulative, with ``le``
     as a canonical decimal), ``sum``, ``count``. family: ``engine``, ``queue``, ``gateway``, ``scheduler``. labels: JSON object without the way.
+    confidence: as in device_sample.
     """
 
     TABLE: ClassVar[str] = "metric_sample"
@@ -25,3 +26,4 @@ class MetricSample(Fact, frozen=True, kw_only=True):
     namespace: str | None = None
     pod: str | None = None
     node: str | None = None
+    confidence: str | None = None

@@ -15,7 +15,7 @@ class PartitionSample(Fact, frozen=True, kw_only=True):
     it corroborates grants and charges nobody; under time-slicing it is one pod of several). gi: the MIG instance.
     memory_limit_mib: enforced. memory_counted_mib: counted. cores_allocated_percent, memory_allocated_mib: the scheduler's view. sm_ratio: sum of
     the processes' SM shares, 0 to 1 of the card, None where the layer does not measure (a constant 0 without a limit is unknown).
-    last_kernel_seconds: age. pod_uid: where the source says it. unknown: JSON object column -> reason, as in device_sample.
+    last_kernel_seconds: age. pod_uid: where the source says it. unknown: JSON object column -> reason, confidence: as in device_sample.
     """
 
     TABLE: ClassVar[str] = "partition_sample"
@@ -35,3 +35,4 @@ class PartitionSample(Fact, frozen=True, kw_only=True):
     sm_ratio: float | None = None
     last_kernel_seconds: float | None = None
     unknown: str = "{}"
+    confidence: str | None = None

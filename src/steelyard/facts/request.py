@@ -19,6 +19,7 @@ class Request(Fact, frozen=True, kw_only=True):
     resource_names: the accelerator resources it names, comma separated and sorted. unreachable_toleration_us: how long it
     tolerates an unreachable node, None = without end. rejected: the kubelet refused it (never ran). complete: True where the
     source tells the whole life (a trace), so an end that is missing is not to be inferred. queue: the queue it names.
+    confidence: None = the object was seen, ``backfilled`` = rebuilt afterwards from the history of a Prometheus.
     """
 
     TABLE: ClassVar[str] = "request"
@@ -49,3 +50,4 @@ class Request(Fact, frozen=True, kw_only=True):
     resource_names: str = ""
     unreachable_toleration_us: int | None = 300_000_000
     qos: str | None = None
+    confidence: str | None = None

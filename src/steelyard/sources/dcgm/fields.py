@@ -75,6 +75,7 @@ GAUGES: Final = {
 }
 """What is read, by number. 155 (averaged power) goes before 157 (instantaneous) where both are exported."""
 
+_NO_MEAN: Final = frozenset({"throttle_reasons", "ecc_uncorrected"})
 PROF_COLUMNS: Final = tuple(gauge.column for gauge in GAUGES.values() if gauge.is_prof)
 
 
@@ -100,6 +101,17 @@ def exported_names() -> frozenset[str]:
     read = {*GAUGES, XID}
     names = {f"{PREFIX}{name}" for name, number in field_numbers().items() if number in read}
     return frozenset({*names, *(name.lower() for name in names), XID_COUNT})
+
+
+@cache
+def averaged_names() -> frozenset[str]:
+    """The names of the fields of which the mean over a minute says more than the last sample: ratios, power, temperature and clocks. Of
+    memory the last sample is taken, because its parts then still add up; masks, counters and the Xid gauge have no mean."""
+    read = {
+        gauge.number for gauge in GAUGES.values() if not gauge.column.endswith("_mib") and gauge.column not in _NO_MEAN
+    }
+    names = {f"{PREFIX}{name}" for name, number in field_numbers().items() if number in read}
+    return frozenset({*names, *(name.lower() for name in names)})
 
 
 def is_blank(value: float) -> bool:

@@ -112,3 +112,8 @@ def _by_vendor(vendor: str, local: str) -> Meaning:
     if vendor == "iluvatar" and local.endswith(("-vgpu", ".vCore", ".vMem")):
         return Meaning(SLOTS, vendor, unit_kind="vgpu") if local.endswith("-vgpu") else Meaning(COMPANION, vendor)
     return Meaning(UNLISTED, vendor)
+
+
+def named_resources() -> tuple[str, ...]:
+    """The resources that are known by their full name, sorted: what a sanitised name can be compared with."""
+    return tuple(sorted(_EXACT))

@@ -1,0 +1,250 @@
+"""History from what a Prometheus already has: samples of cards and holdings of pods, chunk by chunk, oldest first, each chunk whole.
+
+``backfill`` stores each chunk in one transaction with a status that says which stretch it was, so whoever is killed goes on at the first
+chunk that is missing. Facts carry ``confidence = backfilled``. The trick to know: reductions of one minute are made by the server (means of
+ratios, power and clocks; the last sample of counters, masks, memory and flags), stamped with the start of the minute that they stand for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from steelyard.app.metric_readers import read_points
+from steelyard.app.prometheus_round import asked_names
+from steelyard.facts.base import Fact
+from steelyard.facts.device_sample import DeviceSample
+from steelyard.facts.finding import Finding
+from steelyard.facts.grant import Grant
+from steelyard.facts.metric_sample import MetricSample
+from steelyard.facts.partition_sample import PartitionSample
+from steelyard.facts.request import Request
+from steelyard.facts.sighting import Sighting
+from steelyard.facts.source_status import SourceStatus
+from steelyard.primitives.errors import SourceMalformed
+from steelyard.primitives.instant import HOUR_US, MINUTE_US, DurationUs, Instant, Window
+from steelyard.sources.shared.context import ReadContext
+from steelyard.sources.shared.metric_points import MetricPoint
+from steelyard.sources.shared.pods import parse_pod
+
+if TYPE_CHECKING:
+    from steelyard.sources.kube_state_metrics import SeenPod
+    from steelyard.sources.prometheus import PrometheusApi
+    from steelyard.store import Store
+
+BACKFILLED: Final = "backfilled"
+"""The confidence of facts that were taken from a Prometheus afterwards."""
+
+KIND: Final = "backfill"
+SOURCE: Final = "prometheus"
+_MARKED: Final = (DeviceSample, PartitionSample, MetricSample, Request, Grant)
+
+Points = list[MetricPoint]
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """A stretch of history and its facts, the status that closes it among them."""
+
+    window: Window
+    facts: list[Fact]
+
+
+def chunks(
+    api: PrometheusApi,
+    window: Window,
+    ctx: ReadContext,
+    done: Iterable[Window] = (),
+    *,
+    chunk_us: DurationUs = HOUR_US,
+    step_us: DurationUs = MINUTE_US,
+    origin: str = SOURCE,
+) -> Iterator[Chunk]:
+    """The chunks of the window that are not ``done``, oldest first. ``ctx.observed_at``: now. ``origin``: which Prometheus, in one word.
+
+    ``window`` is cut to whole steps since the epoch. Raises SourceUnavailable in the middle of a chunk: then nothing of that chunk is yielded.
+    """
+    from steelyard.sources.prometheus import missing_chunks
+
+    whole = Window(
+        -(-window.start // step_us) * step_us, max(-(-window.start // step_us), window.end // step_us) * step_us
+    )
+    for part in missing_chunks(whole, chunk_us, done):
+        facts: list[Fact] = []
+        samples = _samples(api, part, ctx, step_us, facts)
+        holdings = _holdings(api, part, ctx, step_us, facts)
+        facts.extend(_marked(samples, step_us))
+        facts.extend(_marked(holdings, step_us))
+        facts.append(_status(part, ctx, len(facts), origin))
+        yield Chunk(part, facts)
+
+
+def done_windows(store: Store, cluster: str, origin: str = SOURCE) -> list[Window]:
+    """The stretches that are stored already, oldest first."""
+    rows = store.rows(
+        "SELECT epoch_us(observed_from_at), epoch_us(observed_to_at) FROM fact.source_status "
+        "WHERE cluster = ? AND kind = ? AND scope = ? AND status = 'ok' ORDER BY ALL",
+        [cluster, KIND, f"prometheus/{origin}"],
+    )
+    return [Window(start, end) for start, end in rows]
+
+
+def backfill(
+    store: Store,
+    api: PrometheusApi,
+    window: Window,
+    ctx: ReadContext,
+    *,
+    not_before: Instant | None = None,
+    chunk_us: DurationUs = HOUR_US,
+    step_us: DurationUs = MINUTE_US,
+    origin: str = SOURCE,
+    progress: Callable[[Window], None] = lambda window: None,
+) -> int:
+    """Store what is missing of the window, chunk by chunk; how many chunks. The ledgers are posted by whoever calls, once.
+
+    ``not_before``: the end of the last closed period; nothing before it is taken in. Raises SourceUnavailable where the Prometheus stops to
+    answer: the chunks before stay.
+    """
+    start = window.start if not_before is None else max(window.start, not_before)
+    if start >= window.end:
+        return 0
+    count = 0
+    done = done_windows(store, ctx.cluster, origin)
+    for chunk in chunks(api, Window(start, window.end), ctx, done, chunk_us=chunk_us, step_us=step_us, origin=origin):
+        with store.transaction():
+            if store.append(chunk.facts).new:
+                store.mark_collected()
+        progress(chunk.window)
+        count += 1
+    return count
+
+
+def _parted(answers: Iterable[MetricPoint | Finding], facts: list[Fact]) -> Points:
+    """The points of an answer; its findings go to the facts."""
+    points: Points = []
+    for each in answers:
+        if isinstance(each, Finding):
+            facts.append(each)
+        else:
+            points.append(each)
+    return points
+
+
+def _samples(
+    api: PrometheusApi, part: Window, ctx: ReadContext, step_us: DurationUs, facts: list[Fact]
+) -> Iterator[Fact]:
+    """Facts of the reductions of one chunk; the points are fetched at once."""
+    from steelyard.sources.dcgm import averaged_names
+
+    averaged = averaged_names()
+    names = asked_names(api, part)
+    means = [name for name in names if name in averaged]
+    lasts = [name for name in names if name not in averaged]
+    points = _parted(api.minutes(means, lasts, part, ctx, step_us), facts)
+    return read_points(points, ctx)
+
+
+def _holdings(
+    api: PrometheusApi, part: Window, ctx: ReadContext, step_us: DurationUs, facts: list[Fact]
+) -> Iterator[Fact]:
+    """Facts of the pods of one chunk; the points are fetched at once."""
+    from steelyard.sources.kube_api.resources import named_resources
+    from steelyard.sources.kube_state_metrics import covered_stretches, known_resources, questions, read_pods
+    from steelyard.sources.prometheus import step_text
+
+    ask = questions(step_text(step_us), step_text(part.duration_us))
+    earlier = Window(part.start - step_us, part.end)
+    presence = _parted(api.expression(ask.presence, earlier, ctx, step_us), facts)
+    coverage = _parted(api.expression(ask.coverage, part, ctx, step_us), facts)
+    points: Points = []
+    for metric, query in ask.pods.items() if presence else ():
+        points.extend(_parted(api.expression(query, part, ctx, part.duration_us, metric), facts))
+    covered = covered_stretches(coverage, part, step_us)
+    pods = read_pods(points, presence, covered, part, step_us, ctx, known_resources(named_resources()))
+    return _pod_facts(pods, covered, ctx)
+
+
+def _pod_facts(pods: Iterable[SeenPod | Finding], covered: Iterable[Window], ctx: ReadContext) -> Iterator[Fact]:
+    count = 0
+    for pod in pods:
+        if isinstance(pod, Finding):
+            yield pod
+            continue
+        count += 1
+        if pod.seen_from_at < pod.seen_to_at:
+            yield _sighting("pod", pod.uid, pod.seen_from_at, ctx)
+        if pod.payload is not None:
+            yield from _of_object(pod, ctx)
+        if pod.gone_at is not None:
+            yield _sighting("pod_gone", pod.uid, pod.gone_at, ctx)
+    for stretch in covered:
+        yield SourceStatus(
+            cluster=ctx.cluster,
+            source="kube_api",
+            natural_key="pods/cluster",
+            occurred_at=stretch.end,
+            observed_at=ctx.observed_at,
+            kind="pods",
+            complete=True,
+            objects_count=count,
+            as_of_basis=BACKFILLED,
+            observed_from_at=stretch.start,
+            observed_to_at=stretch.end,
+        )
+
+
+def _of_object(pod: SeenPod, ctx: ReadContext) -> Iterator[Fact]:
+    """What the reader of pods makes of the object, as of the last instant at which it was there."""
+    from steelyard.sources.kube_api.pods import read_pod
+
+    assert pod.payload is not None  # noqa: S101 (asked by the caller)
+    try:
+        view = parse_pod(pod.payload)
+    except SourceMalformed as error:
+        yield ctx.finding("kube_state_metrics", "source_malformed", f"pod {pod.uid}"[:300], error.message)
+        return
+    for fact in read_pod(view, replace(ctx, observed_at=pod.seen_to_at)):
+        yield msgspec.structs.replace(fact, observed_at=ctx.observed_at)
+
+
+def _sighting(kind: str, uid: str, at: Instant, ctx: ReadContext) -> Sighting:
+    return Sighting(
+        cluster=ctx.cluster,
+        source="kube_api",
+        natural_key=uid,
+        occurred_at=at,
+        observed_at=ctx.observed_at,
+        object_kind=kind,
+        object_uid=uid,
+    )
+
+
+def _marked(facts: Iterable[Fact], step_us: DurationUs) -> Iterator[Fact]:
+    """The facts with their confidence, and samples of cards with the stretch that they stand for."""
+    for fact in facts:
+        if isinstance(fact, DeviceSample):
+            yield msgspec.structs.replace(fact, confidence=BACKFILLED, interval_us=step_us)
+        elif isinstance(fact, _MARKED):
+            yield msgspec.structs.replace(fact, confidence=BACKFILLED)
+        else:
+            yield fact
+
+
+def _status(part: Window, ctx: ReadContext, count: int, origin: str) -> SourceStatus:
+    return SourceStatus(
+        cluster=ctx.cluster,
+        source=SOURCE,
+        natural_key=f"{KIND}/{origin}",
+        occurred_at=part.end,
+        observed_at=ctx.observed_at,
+        kind=KIND,
+        scope=f"prometheus/{origin}",
+        objects_count=count,
+        as_of_basis=BACKFILLED,
+        observed_from_at=part.start,
+        observed_to_at=part.end,
+    )
