@@ -97,7 +97,8 @@ class KubernetesCollector:
 
     def _listed(self, kind: KindStatus, at: Instant, ctx: ReadContext) -> Iterator[Fact]:
         listing = Listing(kind.word, "cluster", kind.complete, None, "stamped")
-        yield from read_listing(listing, list(self._objects.uids.get(kind.word, ())), replace(ctx, observed_at=at))
+        there = [uid for uid, seen_at in self._objects.uids.get(kind.word, {}).items() if seen_at <= at]
+        yield from read_listing(listing, there, replace(ctx, observed_at=at))
 
 
 def target_of(setting: KubernetesSetting) -> ClusterTarget:

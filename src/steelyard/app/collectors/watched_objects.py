@@ -38,10 +38,11 @@ Object = Mapping[str, Any]
 
 
 class WatchedObjects:
-    """The present objects of one cluster that later rounds need. ``uids``: by kind's word, of every object that is there."""
+    """The present objects of one cluster that later rounds need. ``uids``: by kind's word, of every object that is there,
+    and when it was first seen."""
 
     def __init__(self) -> None:
-        self.uids: dict[str, dict[str, None]] = {}
+        self.uids: dict[str, dict[str, Instant]] = {}
         self._kept: dict[str, dict[str, Object]] = {kind: {} for kind in _TOGETHER}
         self._allocated: dict[str, PodView] = {}
         self._waiting: dict[str, tuple[PodView, Instant]] = {}
@@ -102,7 +103,7 @@ class WatchedObjects:
         if not isinstance(uid, str) or not uid:
             return found
         if seen.object_kind != "Event":
-            self.uids.setdefault(seen.word, {})[uid] = None
+            self.uids.setdefault(seen.word, {}).setdefault(uid, seen.seen_at)
         if seen.object_kind in self._kept:
             self._kept[seen.object_kind][uid] = found
         if seen.object_kind == "ResourceSlice":
