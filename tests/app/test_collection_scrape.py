@@ -72,16 +72,17 @@ BAD: list[Behaviour] = [
 
 @pytest.mark.parametrize("bad", BAD, ids=["hangs", "garbage", "html", "bomb", "empty", "no sample"])
 def test_a_bad_target_is_a_failed_status_of_its_own_and_the_others_count(bad: Behaviour) -> None:
-    with wild_server(bad) as worse, wild_server(says(answer(card(A)))) as good:
-        with collecting([job([worse, good], timeout="2s" if bad is hangs else "60s")], on_request=True) as (
-            loop,
-            store,
-        ):
-            (report,) = loop.collect_now([]).rounds
-            assert report.status == "partial"
-            assert failed(store) == [f"target/127.0.0.1:{worse}"]
-            assert cards(store) == [(A, 100)]
-            assert report.findings_by_code["source_unavailable"] == 1
+    timeout = "2s" if bad is hangs else "60s"
+    with (
+        wild_server(bad) as worse,
+        wild_server(says(answer(card(A)))) as good,
+        collecting([job([worse, good], timeout=timeout)], on_request=True) as (loop, store),
+    ):
+        (report,) = loop.collect_now([]).rounds
+        assert report.status == "partial"
+        assert failed(store) == [f"target/127.0.0.1:{worse}"]
+        assert cards(store) == [(A, 100)]
+        assert report.findings_by_code["source_unavailable"] == 1
 
 
 def test_a_source_that_answers_503_and_then_well_is_failed_and_then_well_and_waited_for() -> None:
