@@ -80,3 +80,17 @@ def test_no_label_is_invented_and_none_is_empty(labels: dict[str, str]) -> None:
     assert set(own) <= {name.removeprefix("exported_") for name in labels} | set(labels)
     assert all(own.values())
     assert set(own.values()) <= set(labels.values())
+
+
+def test_a_label_that_varies_within_a_scrape_is_the_exporters_own() -> None:
+    hides = {"pod": "agent", "exported_pod": "job-0", **WAY}
+    assert part({"pod": "job-1", "gpu": "1", **WAY}, hides)[0] == {"pod": "job-1", "gpu": "1"}
+    assert part(hides, {"pod": "job-1", **WAY}) == ({"pod": "job-0"}, Target("j", "10.0.0.1:9400", pod="agent"))
+    assert part({"pod": "agent", "gpu": "1", **WAY}, hides)[0] == {"gpu": "1"}
+
+
+def test_what_an_earlier_round_revealed_is_remembered_where_the_caller_keeps_it() -> None:
+    hidden: dict[tuple[str | None, str | None], set[str]] = {}
+    LabelResolver([MetricPoint("m", {"pod": "agent", "exported_pod": "job-0", **WAY}, 1.0, 0)], hidden)
+    later = LabelResolver([MetricPoint("m", {"pod": "agent", "gpu": "1", **WAY}, 1.0, 1)], hidden)
+    assert dict(later.resolve({"pod": "agent", "gpu": "1", **WAY}).labels) == {"gpu": "1"}

@@ -21,6 +21,7 @@ LABELS_MAX: Final = 200
 TEXTS_MAX: Final = 50
 TEXT_CHARACTERS_MAX: Final = 1_000
 ENTRIES_MAX: Final = 1_000_000
+_UNREADABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _NAME: Final = "__name__"
 _NAME_KEY: Final = b'"__name__":"'
 _VALUE_CHARACTERS_MAX: Final = 64
@@ -33,8 +34,13 @@ class Row(msgspec.Struct):
     metric: msgspec.Raw
     values: list[tuple[float, str]] = []
     value: tuple[float, str] | None = None
-    histograms: msgspec.Raw | None = None
-    histogram: msgspec.Raw | None = None
+    histograms: msgspec.Raw = msgspec.Raw(b"")
+    histogram: msgspec.Raw = msgspec.Raw(b"")
+
+    @property
+    def has_histograms(self) -> bool:
+        """Whether native histograms stand there."""
+        return any(bytes(part) not in (b"", b"null", b"[]") for part in (self.histograms, self.histogram))
 
 
 class _Rows(msgspec.Struct):
@@ -65,14 +71,14 @@ class Answer:
         """The series of a vector or a matrix. Raises SourceMalformed where the data is neither."""
         try:
             return msgspec.json.decode(self.data, type=_Rows).result
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        except _UNREADABLE as error:
             raise _malformed(error, self.data) from None
 
     def texts(self) -> list[str]:
         """The values of a label. Raises SourceMalformed where the data is no list of texts."""
         try:
             return msgspec.json.decode(self.data, type=list[str])
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        except _UNREADABLE as error:
             raise _malformed(error, self.data) from None
 
 
@@ -88,7 +94,7 @@ def parse_answer(body: bytes) -> Answer | Refused:
     """The answer in a body. Raises SourceMalformed where it is no JSON of this API."""
     try:
         head = msgspec.json.decode(body, type=_Head)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except _UNREADABLE as error:
         raise _malformed(error, body) from None
     if head.status != "success":
         return Refused(_cut(head.error_type), _cut(head.error))
@@ -131,12 +137,12 @@ class LabelMemory:
 def _labels(metric: bytes) -> tuple[str, Mapping[str, str]]:
     try:
         labels = msgspec.json.decode(metric, type=dict[str, str])
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except _UNREADABLE as error:
         raise _malformed(error, metric) from None
     if len(labels) > LABELS_MAX:
         raise SourceMalformed(f"expected at most {LABELS_MAX} labels, found {len(labels)}", 0, plain(str(labels)[:200]))
     name = labels.pop(_NAME, "")
-    if any("\0" in text for text in labels.values()):
+    if any("\0" in label or "\0" in text for label, text in labels.items()):
         labels = {plain(label): plain(text) for label, text in labels.items()}
     return plain(name), labels
 

@@ -196,7 +196,7 @@ class PrometheusApi:
         """(name, labels, instant, value) of a series; what cannot be read of it is told."""
         try:
             name, labels = self._labels.read(bytes(row.metric))
-            if row.histograms is not None or row.histogram is not None:
+            if row.has_histograms:
                 told.note(
                     "native_histogram_not_read",
                     f"metric {name}",

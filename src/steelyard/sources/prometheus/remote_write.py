@@ -119,6 +119,8 @@ def _fields(body: memoryview) -> Iterator[memoryview]:
     while position < len(body):
         tag, position = _varint(body, position)
         wire = tag & 7
+        if not tag >> 3:
+            raise SourceMalformed("no protobuf of remote write: a field without a number")
         if wire == 0:
             _value, position = _varint(body, position)
             continue
@@ -129,7 +131,7 @@ def _fields(body: memoryview) -> Iterator[memoryview]:
         else:
             raise SourceMalformed(f"no protobuf of remote write: a field of wire type {wire}")
         end = position + length
-        if end > len(body) or tag >> 3 == 0:
+        if end > len(body):
             raise SourceMalformed("no protobuf of remote write: a field reaches beyond the end")
         if tag == _SERIES_TAG:
             yield body[position:end]
