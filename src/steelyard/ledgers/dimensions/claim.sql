@@ -115,7 +115,7 @@ dated AS (
     coalesce(p.rejected, FALSE) AS rejected,
     coalesce(p.terminal, FALSE) AS terminal,
     p.created_at, p.first_container_at, p.init_done_at, p.last_container_end_at, p.alive_seen_at, p.terminal_seen_at,
-    p.bound_seen_at, p.first_seen_at, p.last_seen_at, p.gone_by_at,
+    p.bound_seen_at, p.first_seen_at, p.last_seen_at, p.gone_by_at, p.deleted_at,
     q.scheme NOT IN ('hami', 'volcano_vgpu', 'hami_vendor') OR p.pod_uid IS NULL OR p.node IS NOT NULL
       OR p.scheduled_at IS NOT NULL AS bound,
     holding_start_at(p.created_at, p.scheduled_at, b.bound_at, p.started_at, p.first_container_at) AS stamped_at,
@@ -158,11 +158,13 @@ begun AS (
       WHEN scheme = 'trace' THEN CASE WHEN valid_to_at IS NOT NULL THEN 'trace' END
       WHEN scheme = 'dra' AND valid_to_at IS NOT NULL THEN 'claim_deallocated'
       WHEN scheme = 'dra' THEN CASE WHEN missing_at IS NOT NULL THEN 'vanished' END
+      WHEN pod_known AND NOT terminal AND deleted_at = gone_by_at THEN 'watch_deleted'
       WHEN pod_known THEN holding_end_basis(terminal, last_container_end_at, alive_seen_at, gone_by_at)
     END AS end_basis,
     CASE
       WHEN scheme IN ('declared', 'trace') THEN NULL
       WHEN scheme = 'dra' THEN CASE WHEN valid_to_at IS NULL THEN missing_at END
+      WHEN pod_known AND NOT terminal AND deleted_at = gone_by_at THEN NULL
       WHEN pod_known
         THEN holding_ended_before_at(terminal, last_container_end_at, alive_seen_at, terminal_seen_at, last_seen_at, gone_by_at)
     END AS end_before_at,
@@ -176,13 +178,13 @@ begun AS (
 settled AS (
   SELECT
     *,
-    CASE WHEN end_basis IN ('vanished', 'phase_seen') THEN greatest(end_at, start_at) ELSE end_at END AS finish_at,
+    CASE WHEN end_basis IN ('vanished', 'watch_deleted', 'phase_seen') THEN greatest(end_at, start_at) ELSE end_at END AS finish_at,
     CASE
       WHEN rejected THEN 'none'
       WHEN NOT bound THEN 'reserved'
       WHEN start_at IS NULL THEN 'unknown'
       WHEN terminal AND end_at IS NULL AND scheme NOT IN ('declared', 'trace', 'dra') THEN 'unknown'
-      WHEN end_basis NOT IN ('vanished', 'phase_seen') AND end_at < start_at THEN 'contradicts'
+      WHEN end_basis NOT IN ('vanished', 'watch_deleted', 'phase_seen') AND end_at < start_at THEN 'contradicts'
       WHEN start_at < TIMESTAMP '1970-01-01 00:00:00' THEN 'contradicts'
       WHEN start_at > as_of_at AND scheme = 'declared' THEN 'none'
       ELSE 'held'

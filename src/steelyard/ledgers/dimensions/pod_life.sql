@@ -1,5 +1,6 @@
 -- One row per pod that a request names: the latest sighting tells its state, and every stamp is the latest that any sighting knew.
--- gone_by_at: the first complete listing of the same source without it, or the creation of its successor of the same name.
+-- gone_by_at: the first complete listing of the same source without it, the creation of its successor of the same name, or the instant at which
+-- a watch found it gone. deleted_at: that instant, where the watch saw the deletion itself, so that the pod was there until then.
 WITH sightings AS (
   SELECT cluster, pod_uid, occurred_at AS seen_at FROM fact.request
   UNION ALL
@@ -76,7 +77,7 @@ merged AS (
 listings AS (
   SELECT DISTINCT cluster, source, scope, occurred_at
   FROM fact.source_status
-  WHERE kind = 'pods' AND (scope = 'cluster' OR scope LIKE 'namespace/%') AND complete AND status = 'ok'
+  WHERE kind = 'pods' AND (scope = 'cluster' OR scope LIKE 'namespace/%') AND complete AND status = 'ok' AND observed_to_at IS NULL
 ),
 reaches AS (
   SELECT m.cluster, m.source, m.pod_uid, reach.scope, s.last_seen_at
@@ -105,6 +106,18 @@ absences AS (
   WHERE pod_uid IS NOT NULL
   GROUP BY cluster, pod_uid
 ),
+gone AS (
+  SELECT cluster, object_uid AS pod_uid, min(occurred_at) AS gone_at
+  FROM fact.sighting
+  WHERE object_kind = 'pod_gone'
+  GROUP BY cluster, object_uid
+),
+-- A stretch that a watch saw throughout says of every pod that it was there, unless a word of its end came before.
+stretches AS (
+  SELECT DISTINCT cluster, source, observed_to_at
+  FROM fact.source_status
+  WHERE kind = 'pods' AND scope = 'cluster' AND complete AND status = 'ok' AND observed_to_at > observed_from_at
+),
 successors AS (
   SELECT
     m.cluster, m.pod_uid,
@@ -113,11 +126,29 @@ successors AS (
     ) AS successor_at
   FROM merged AS m
   JOIN seen AS s ON s.cluster = m.cluster AND s.pod_uid = m.pod_uid
+),
+ends AS (
+  SELECT
+    m.cluster, m.source, m.pod_uid, s.first_seen_at, s.last_seen_at,
+    least(a.missing_at, n.successor_at, g.gone_at) AS gone_by_at,
+    CASE WHEN g.gone_at <= s.last_seen_at THEN g.gone_at END AS deleted_at
+  FROM merged AS m
+  JOIN seen AS s ON s.cluster = m.cluster AND s.pod_uid = m.pod_uid
+  LEFT JOIN absences AS a ON a.cluster = m.cluster AND a.pod_uid = m.pod_uid
+  LEFT JOIN successors AS n ON n.cluster = m.cluster AND n.pod_uid = m.pod_uid
+  LEFT JOIN gone AS g ON g.cluster = m.cluster AND g.pod_uid = m.pod_uid
+),
+-- The last stretch that ended before the pod was missed; of a pod that is there still, simply the last one.
+bounds AS (
+  SELECT cluster, source, pod_uid, coalesce(gone_by_at, TIMESTAMP '9999-12-31') AS before_at FROM ends
+),
+watched AS (
+  SELECT b.cluster, b.pod_uid, t.observed_to_at AS watched_to_at
+  FROM bounds AS b
+  ASOF JOIN stretches AS t ON t.cluster = b.cluster AND t.source = b.source AND b.before_at >= t.observed_to_at
 )
 SELECT
-  m.*, s.first_seen_at, s.last_seen_at,
-  least(a.missing_at, n.successor_at) AS gone_by_at
+  m.*, e.first_seen_at, greatest(e.last_seen_at, w.watched_to_at) AS last_seen_at, e.gone_by_at, e.deleted_at
 FROM merged AS m
-JOIN seen AS s ON s.cluster = m.cluster AND s.pod_uid = m.pod_uid
-LEFT JOIN absences AS a ON a.cluster = m.cluster AND a.pod_uid = m.pod_uid
-LEFT JOIN successors AS n ON n.cluster = m.cluster AND n.pod_uid = m.pod_uid
+JOIN ends AS e ON e.cluster = m.cluster AND e.pod_uid = m.pod_uid
+LEFT JOIN watched AS w ON w.cluster = m.cluster AND w.pod_uid = m.pod_uid
