@@ -13,6 +13,7 @@ from pathlib import Path
 
 from steelyard.answers import listings
 from steelyard.answers.contract import Answer
+from steelyard.app.agents_heard import agents_heard
 from steelyard.app.asking import answer_over, check_posted
 from steelyard.app.importer import FileImporter
 from steelyard.app.posting import post
@@ -124,16 +125,17 @@ class Served:
     def standing(self) -> Standing:
         """How the books stand; computed once for each posting; see ``Health``."""
         with self._store.reader() as reader:
+            known, silent = agents_heard(reader, self._clock.now()) or (None, None)
             try:
                 check_posted(reader, self._directory)
             except UsageError:
-                return Standing()
+                return Standing(agents_known=known, agents_silent=silent)
             run_id = listings.last_run_id(reader)
             with self._books_lock:
                 if self._books is None or self._books.run_id != run_id:
                     self._books = listings.books(reader)
                 found = self._books
-        return Standing(found.posted_at, found.as_of, found.residual_gpu_us, found.coverage)
+        return Standing(found.posted_at, found.as_of, found.residual_gpu_us, found.coverage, known, silent)
 
 
 def _silent(what: str, done: int, total: int) -> None:

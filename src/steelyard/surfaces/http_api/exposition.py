@@ -53,9 +53,23 @@ def exposition(standing: Standing, traffic: Traffic, collectors: Sequence[Collec
         _family("as_of_timestamp_seconds", "gauge", "The instant as of which the facts speak.", [({}, as_of)]),
         _family("http_requests_total", "counter", "Requests answered.", answered),
         _family("http_requests_under_way", "gauge", "Requests that are being answered.", [({}, traffic.under_way)]),
+        *_of_life(standing, collectors),
         *_of_collectors(collectors),
     ]
     return "".join(families).encode("utf-8")
+
+
+def _of_life(standing: Standing, collectors: Sequence[CollectorStatus]) -> Iterable[str]:
+    """What an alert on silence stands on."""
+    last = max((each.last_round_at for each in collectors if each.last_round_at is not None), default=None)
+    yield _family("up", "gauge", "Always 1; missing, the server is silent.", [({}, 1)])
+    yield _family(
+        "last_round_timestamp_seconds", "gauge", "When any collector last ended a round.", [({}, _seconds(last))]
+    )
+    yield _family("agents_known", "gauge", "Node agents heard of in the last day.", [({}, standing.agents_known)])
+    yield _family(
+        "agents_silent", "gauge", "Of those, the ones not heard of for five minutes.", [({}, standing.agents_silent)]
+    )
 
 
 def _of_collectors(collectors: Sequence[CollectorStatus]) -> Iterable[str]:

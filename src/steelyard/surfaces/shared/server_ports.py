@@ -90,12 +90,15 @@ class Listings(Protocol):
 @dataclass(frozen=True, slots=True)
 class Standing:
     """How the books stand as of the last posting. All None or Unknown where nothing was posted yet. ``coverage``: observed share of the
-    supply over the last day that is known, 0 to 1."""
+    supply over the last day that is known, 0 to 1. ``agents_known``: node agents heard of in the last day (None: none ever was), of which
+    ``agents_silent`` for five minutes were not."""
 
     posted_at: Instant | None = None
     as_of: Instant | None = None
     residual_gpu_us: int | None = None
     coverage: float | Unknown = field(default_factory=lambda: Unknown("nothing was posted yet"))
+    agents_known: int | None = None
+    agents_silent: int | None = None
 
 
 class Health(Protocol):
