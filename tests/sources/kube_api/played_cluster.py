@@ -130,7 +130,7 @@ class PlayedCluster:
         ]
 
     def target(self, name: str = "default") -> ClusterTarget:
-        return ClusterTarget(cluster=name, address=self.url, token="t")  # noqa: S106 (it opens nothing)
+        return ClusterTarget(cluster=name, address=self.url, token="t")
 
     @contextmanager
     def watched(self, *kinds: ResourceKind, bounds: WatchBounds = QUICK, clock: Any = None) -> Iterator[Watched]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,7 +13,7 @@ from hypothesis import strategies as st
 
 from steelyard.facts.transition import Transition
 from steelyard.primitives.errors import SourceMalformed
-from steelyard.primitives.instant import AT_OBSERVATION
+from steelyard.primitives.instant import AT_OBSERVATION, parse_instant
 from steelyard.sources.kube_api.transitions import CHANGES_MAX, has_transitions, read_transitions
 from steelyard.sources.shared.context import ReadContext
 from tests.sources.kube_api.kube_objects import CTX, at, codes, of, pod, stamp, status_of
@@ -172,6 +174,40 @@ def test_more_conditions_than_anybody_writes_are_cut_and_counted() -> None:
 def test_an_object_of_nobody_is_refused() -> None:
     with pytest.raises(SourceMalformed, match=r"metadata\.name"):
         list(read_transitions({"status": {}}, "Workload", CTX))
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "kueue-workloads-v1beta2",
+        "kueue-legacy-v1beta1-list",
+        "kueue-queues-v1beta2-list",
+        "volcano-jobs",
+        "volcano-podgroups-queues-list",
+        "pods",
+    ],
+)
+def test_each_condition_of_the_handed_queue_cases_is_told_with_its_own_stamp(shared: Path, name: str) -> None:
+    document = json.loads((shared / "cases" / "queues" / f"{name}.json").read_text(encoding="utf-8"))
+    found = 0
+    for item in document["items"]:
+        kind = item.get("kind") or document["kind"].removesuffix("List")
+        if not has_transitions(kind, {"apiVersion": document["apiVersion"], **item}):
+            continue
+        facts = list(read_transitions({"apiVersion": document["apiVersion"], **item}, kind, CTX))
+        typed = [each for each in item.get("status", {}).get("conditions", []) if "type" in each]
+        told = {
+            (each.item, each.value, each.occurred_at) for each in of(facts, Transition) if each.aspect == "condition"
+        }
+        expected = {
+            (each["type"], each["status"], parse_instant(each["lastTransitionTime"]))
+            for each in typed
+            if each.get("lastTransitionTime")
+        }
+        assert expected <= told
+        assert "source_malformed" not in codes(facts)
+        found += len(of(facts, Transition))
+    assert found
 
 
 JSON = st.recursive(
