@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from steelyard.app.posting import post
 from steelyard.app.prometheus_history import BACKFILLED, backfill, chunks, done_windows
+from steelyard.app.settings import Settings
 from steelyard.facts.base import Fact
 from steelyard.facts.device_sample import DeviceSample
 from steelyard.facts.grant import Grant
@@ -116,6 +119,7 @@ def test_a_pod_that_vanished_is_gone_in_the_first_step_without_it_and_the_other_
         stretches = [fact for fact in facts if isinstance(fact, SourceStatus) and fact.kind == "pods"]
         assert max(fact.observed_to_at or 0 for fact in stretches) == window.end
         assert {fact.as_of_basis for fact in stretches} == {BACKFILLED}
+        assert [fact for fact in stretches if fact.observed_to_at is None] == []  # no gap: nothing was listed anew
 
 
 def test_samples_are_reductions_of_a_step_stamped_with_its_start(remembered: tuple[str, Window]) -> None:
@@ -164,3 +168,27 @@ def test_nothing_is_taken_in_of_a_closed_period() -> None:
     window = Window(parse_instant("2026-01-01T00:00:00Z"), parse_instant("2026-01-02T00:00:00Z"))
     with Store.open_memory() as store, PrometheusApi(PrometheusEndpoint("http://127.0.0.1:9")) as api:
         assert backfill(store, api, window, ReadContext(), not_before=window.end) == 0
+
+
+def test_a_pod_that_ended_while_nobody_looked_is_missed_when_somebody_looks_again(tmp_path: Path) -> None:
+    texts = {"kube-state-metrics": BEFORE}
+    with exporters(texts) as site, prometheus(tmp_path, site) as url:
+        start = site.await_scrapes(4)
+        site.await_scrapes(10)
+        texts["kube-state-metrics"] = b"up_to_nothing 1\n"
+        site.await_scrapes(12)
+        texts["kube-state-metrics"] = AFTER
+        end = site.await_scrapes(16)
+        window = Window(-(-start // SECOND_US) * SECOND_US, end // SECOND_US * SECOND_US)
+        chunked = facts_of(url, window, SECOND_US)
+    with Store.open_memory() as store:
+        for part in chunked:
+            store.append(part)
+        post(store, Settings())
+        rows = store.rows(
+            "SELECT pod_uid, epoch_us(last_seen_at), epoch_us(gone_by_at) FROM dim.pod_life ORDER BY pod_uid"
+        )
+    (goes, goes_seen, goes_gone), (stays, _stays_seen, stays_gone) = rows
+    assert (goes, stays, stays_gone) == ("uid-goes", "uid-stays", None)
+    assert window.start < goes_seen < goes_gone < window.end
+    assert goes_gone - goes_seen > SECOND_US

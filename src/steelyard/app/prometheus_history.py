@@ -159,16 +159,22 @@ def _holdings(
     ask = questions(step_text(step_us), step_text(part.duration_us))
     earlier = Window(part.start - step_us, part.end)
     presence = _parted(api.expression(ask.presence, earlier, ctx, step_us), facts)
-    coverage = _parted(api.expression(ask.coverage, part, ctx, step_us), facts)
+    coverage = _parted(api.expression(ask.coverage, earlier, ctx, step_us), facts)
     points: Points = []
     for metric, query in ask.pods.items() if presence else ():
         points.extend(_parted(api.expression(query, part, ctx, part.duration_us, metric), facts))
-    covered = covered_stretches(coverage, part, step_us)
+    stretches = covered_stretches(coverage, earlier, step_us)
+    covered = [Window(max(each.start, part.start), each.end) for each in stretches if each.end > part.start]
+    relisted = [each.start for each in stretches if each.start >= part.start]
     pods = read_pods(points, presence, covered, part, step_us, ctx, known_resources(named_resources()))
-    return _pod_facts(pods, covered, ctx)
+    return _pod_facts(pods, covered, relisted, ctx)
 
 
-def _pod_facts(pods: Iterable[SeenPod | Finding], covered: Iterable[Window], ctx: ReadContext) -> Iterator[Fact]:
+def _pod_facts(
+    pods: Iterable[SeenPod | Finding], covered: Iterable[Window], relisted: Iterable[Instant], ctx: ReadContext
+) -> Iterator[Fact]:
+    """Facts of pods, a status for each stretch that was seen throughout, and one like a listing's where a stretch begins after a gap: a pod that
+    is not there any more then ended somewhere in the gap."""
     count = 0
     for pod in pods:
         if isinstance(pod, Finding):
@@ -181,20 +187,26 @@ def _pod_facts(pods: Iterable[SeenPod | Finding], covered: Iterable[Window], ctx
             yield from _of_object(pod, ctx)
         if pod.gone_at is not None:
             yield _sighting("pod_gone", pod.uid, pod.gone_at, ctx)
+    for at in relisted:
+        yield _pods_status(at, None, count, ctx)
     for stretch in covered:
-        yield SourceStatus(
-            cluster=ctx.cluster,
-            source="kube_api",
-            natural_key="pods/cluster",
-            occurred_at=stretch.end,
-            observed_at=ctx.observed_at,
-            kind="pods",
-            complete=True,
-            objects_count=count,
-            as_of_basis=BACKFILLED,
-            observed_from_at=stretch.start,
-            observed_to_at=stretch.end,
-        )
+        yield _pods_status(stretch.end, stretch, count, ctx)
+
+
+def _pods_status(at: Instant, seen: Window | None, count: int, ctx: ReadContext) -> SourceStatus:
+    return SourceStatus(
+        cluster=ctx.cluster,
+        source="kube_api",
+        natural_key="pods/cluster",
+        occurred_at=at,
+        observed_at=ctx.observed_at,
+        kind="pods",
+        complete=True,
+        objects_count=count,
+        as_of_basis=BACKFILLED,
+        observed_from_at=seen.start if seen else None,
+        observed_to_at=seen.end if seen else None,
+    )
 
 
 def _of_object(pod: SeenPod, ctx: ReadContext) -> Iterator[Fact]:
