@@ -84,7 +84,7 @@ BARE: Final[Values] = {
 AWKWARD: Final[Values] = {
     "fullnameOverride": "y",
     "server": {
-        "secretFiles": [{"name": "1", "secretName": "1e3"}],
+        "secretFiles": [{"name": "1", "secretName": "7"}],
         "secretEnv": [{"name": "true", "secretName": "0", "key": "1"}],
         "persistence": {"size": "10", "storageClassName": "0x1"},
         "podLabels": {"n": "0"},

@@ -286,3 +286,21 @@ def test_prometheus_shows_a_token_from_a_secret_at_the_metrics_route() -> None:
         "credentials": {"name": "steelyard-metrics-token", "key": "token"},
     }
     assert "token create --role operator --name prometheus" in rendered(EVERYTHING)["NOTES.txt"]
+
+
+def test_prometheus_finds_the_service_by_its_labels_and_port() -> None:
+    found = documents(EVERYTHING)
+    monitor, service = only(found, "ServiceMonitor")["spec"], only(found, "Service")
+    assert monitor["selector"]["matchLabels"].items() <= service["metadata"]["labels"].items()
+    assert monitor["namespaceSelector"]["matchNames"] == [service["metadata"]["namespace"]]
+    assert [each["port"] for each in monitor["endpoints"]] == [each["name"] for each in service["spec"]["ports"]]
+    (container,) = server_pod(EVERYTHING)["containers"]
+    assert [each["targetPort"] for each in service["spec"]["ports"]] == [each["name"] for each in container["ports"]]
+
+
+def test_agents_are_told_their_own_server() -> None:
+    arguments = agent_pod()["containers"][0]["args"]
+    service = only(documents(EVERYTHING), "Service")["metadata"]
+    assert f"--server=http://{service['name']}.{service['namespace']}.svc:8780" in arguments
+    elsewhere = {"agent": {"enabled": True, "serverUrl": "https://weigh.example.com"}}
+    assert "--server=https://weigh.example.com" in agent_pod(elsewhere)["containers"][0]["args"]

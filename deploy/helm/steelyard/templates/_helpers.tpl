@@ -39,8 +39,8 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace 
 {{- with .Values.image.digest }}@{{ . }}{{ end -}}
 {{- end -}}
 
-{{/* One value as TOML. YAML's numbers reach templates as floating-point ones, so whole ones are written as such; JSON's strings and keys are
-     TOML's too. Nulls are left out. */}}
+{{/* One value as TOML. JSON's strings, keys and numbers are TOML's too, and its numbers keep whole ones whole, which toToml does not. Nulls are
+     left out. */}}
 {{- define "steelyard.tomlValue" -}}
 {{- if kindIs "map" . -}}
 {{- $pairs := list -}}
@@ -56,8 +56,6 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace 
 {{- $items = append $items (include "steelyard.tomlValue" .) -}}
 {{- end -}}
 [ {{- join ", " $items -}} ]
-{{- else if and (kindIs "float64" .) (eq (floor .) .) -}}
-{{- printf "%.0f" . -}}
 {{- else -}}
 {{- toJson . -}}
 {{- end -}}
