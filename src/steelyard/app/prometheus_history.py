@@ -84,12 +84,7 @@ def chunks(
 
 def done_windows(store: Store, cluster: str, origin: str = SOURCE) -> list[Window]:
     """The stretches that are stored already, oldest first."""
-    rows = store.rows(
-        "SELECT epoch_us(observed_from_at), epoch_us(observed_to_at) FROM fact.source_status "
-        "WHERE cluster = ? AND kind = ? AND scope = ? AND status = 'ok' ORDER BY ALL",
-        [cluster, KIND, f"prometheus/{origin}"],
-    )
-    return [Window(start, end) for start, end in rows]
+    return store.stretches(cluster, KIND, f"prometheus/{origin}")
 
 
 def backfill(

@@ -23,6 +23,7 @@ from steelyard.facts.base import Fact
 from steelyard.facts.registry import FACTS
 from steelyard.primitives.errors import InvariantError, StoreDamaged, StoreFailed, StoreLocked, UsageError
 from steelyard.primitives.i18n import _
+from steelyard.primitives.instant import Window
 from steelyard.store import appending, migrations, rewriting
 from steelyard.store.appending import BATCH, AppendResult
 from steelyard.store.columns import ARROW_TYPES, by_class, check, join, table_of
@@ -301,6 +302,15 @@ class Store:
         """Remember where a collector stands: within the transaction of the round."""
         self.execute("DELETE FROM store.cursor WHERE name = ?", [name])
         self.execute("INSERT INTO store.cursor VALUES (?, ?)", [name, value])
+
+    def stretches(self, cluster: str, kind: str, scope: str) -> list[Window]:
+        """The stretches that good statuses of this kind and scope say were seen or taken in, oldest first."""
+        found = self.rows(
+            "SELECT epoch_us(observed_from_at), epoch_us(observed_to_at) FROM fact.source_status "
+            "WHERE cluster = ? AND kind = ? AND scope = ? AND status = 'ok' AND observed_to_at >= observed_from_at ORDER BY ALL",
+            [cluster, kind, scope],
+        )
+        return [Window(start, end) for start, end in found]
 
     def rows(self, sql: str, parameters: Sequence[object] | Mapping[str, object] = ()) -> list[tuple[Any, ...]]:
         """The result as tuples; TIMESTAMP as naive UTC datetime, DECIMAL as Decimal."""
