@@ -129,6 +129,15 @@ class PlayedCluster:
             if request.action == action and request.resource is not None and request.resource.plural == kind.plural
         ]
 
+    def until(self, met: Callable[[], bool]) -> None:
+        """Wait until that is so, without draining."""
+        pause = threading.Event()
+        for _ in range(int(PATIENCE_SECONDS * 100)):
+            if met():
+                return
+            pause.wait(0.01)
+        raise AssertionError(f"not within {PATIENCE_SECONDS} s: {self.asked}")
+
     def target(self, name: str = "default") -> ClusterTarget:
         return ClusterTarget(cluster=name, address=self.url, token="t")
 

@@ -8,6 +8,7 @@ from itertools import pairwise
 import kmock
 import pytest
 
+from steelyard.primitives.clock import FixedClock
 from steelyard.primitives.errors import SourceUnavailable
 from steelyard.sources.kube_api.resource_kinds import EVENTS, NODES, PODS, ResourceKind
 from steelyard.sources.kube_api.watch import (
@@ -16,6 +17,7 @@ from steelyard.sources.kube_api.watch import (
     OK,
     RELIST,
     WATCH_DELETED,
+    WATCH_RESUMED,
     ClusterTarget,
     ClusterWatch,
 )
@@ -131,6 +133,52 @@ def test_a_relist_breaks_the_stretch_that_was_seen() -> None:
         assert sum(each > 0 for each in breaks) == 1
 
 
+def test_a_stretch_that_broke_before_anybody_asked_is_told_as_an_earlier_one() -> None:
+    with PlayedCluster() as cluster:
+        cluster.lists(page(version=5), page(version=9))
+        cluster.watches((bookmark(6), {"type": "ERROR", "object": status(410)}), (b"", cluster.hold))
+        with cluster.watched() as watched:
+            cluster.until(lambda: len(cluster.requests(kmock.action.WATCH)) == 2)
+            told = watched.until(lambda found: True).status()
+        ((start, end),) = told.earlier
+        assert start < end < told.healthy_since_at
+        assert told.first_listing_at == start
+
+
+def test_a_deletion_reported_right_after_an_interruption_lies_between_the_last_proof_and_the_report() -> None:
+    clock = FixedClock(1_000_000_000)
+
+    def later(_: kmock.Request) -> object:
+        clock.instant += 60_000_000
+        return (event("DELETED", pod("a", 4)), cluster.hold)
+
+    with PlayedCluster() as cluster:
+        cluster.lists(page(pod("a", 1), version=1))
+        cluster.watches((event("ADDED", pod("b", 2)), drop), later)
+        with cluster.watched(clock=clock) as watched:
+            watched.until(lambda found: bool(found.gone))
+        (gone,) = watched.gone
+        assert (gone.last_seen_at, gone.gone_at, gone.basis) == (1_000_000_000, 1_060_000_000, WATCH_RESUMED)
+
+
+def test_two_clusters_are_watched_beside_each_other_under_their_own_names() -> None:
+    with PlayedCluster() as east, PlayedCluster() as west:
+        for each, name in ((east, "a"), (west, "b")):
+            each.lists(page(pod(name, 1), version=1))
+            each.watches((b"", each.hold))
+        found = {}
+        for name, played in (("east", east), ("west", west)):
+            with ClusterWatch(played.target(name), (PODS,), QUICK) as watch:
+                rounds = list(watch.rounds_until_listed(30.0))
+            found |= {taken.cluster: b"".join(each.raw for each in taken.changed) for taken in rounds if taken.changed}
+        assert {
+            name: name_in in text for (name, text), name_in in zip(found.items(), (b"uid-a", b"uid-b"), strict=True)
+        } == {
+            "east": True,
+            "west": True,
+        }
+
+
 def test_a_deletion_reported_live_ends_the_object_at_that_instant_with_its_last_state() -> None:
     with PlayedCluster() as cluster:
         cluster.lists(page(pod("a", 1), version=1))
@@ -197,6 +245,7 @@ def test_an_expired_continuation_begins_the_list_anew() -> None:
         assert cluster.requests(kmock.action.WATCH)[0].params["resourceVersion"] == "8"
         assert watched.status().objects_count == 2
         assert not watched.gone
+        assert watched.status().last_error is None, "an expired page is no failure"
 
 
 def test_a_kind_that_is_not_installed_is_no_error_and_is_found_when_it_comes() -> None:
