@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from steelyard.ledgers.registry import HOLDING, SUPPLY
+from steelyard.ledgers.registry import HOLDING, SUPPLY, model_text
 from steelyard.primitives.instant import HOUR_US, Instant, parse_instant
 from steelyard.store import Store
 
@@ -51,6 +51,8 @@ class Estate:
             self.store.execute(
                 f"CREATE VIEW ledger.{ledger.name} AS SELECT * EXCLUDE (run_id, sign) FROM ledger.{ledger.name}_entry"
             )
+        span = model_text("dimensions/known_span.sql")  # a view: the rows of a test may come after it
+        self.store.execute(f"CREATE VIEW dim.known_span AS {span}")
         self.store.execute("CREATE TABLE ledger.finding AS SELECT code, severity, subject, message FROM fact.finding")
         self.insert("dim.parameter", grain_us=HOUR_US, floor_by_slots=False, weight_default_ppm=1_000_000)
         definitions = json.dumps({"share": "1", "gpu_time": "1"})

@@ -86,3 +86,24 @@ def test_a_cluster_that_refuses_is_a_failed_source_and_no_empty_one() -> None:
             assert "pods" in (report.message or "")
             assert store.rows("SELECT DISTINCT status FROM fact.source_status WHERE kind = 'pods'") == [("failed",)]
             assert store.rows("SELECT count(*) FROM fact.sighting") == [(0,)]
+
+
+def test_rounds_that_are_not_posted_yet_do_not_move_the_instant_that_is_answered() -> None:
+    with PlayedCluster() as cluster:
+        cluster.lists(page(versioned(node(), 5), version=5), kind=NODES)
+        cluster.watches((b"", cluster.hold), kind=NODES)
+        cluster.lists(page(versioned(shared_pod("a"), 6), version=8))
+        cluster.watches((event("MODIFIED", versioned(shared_pod("a"), 9)), cluster.hold))
+        with collecting([maker(cluster)], post=posted, on_request=True) as (loop, store):
+            stretches = (
+                "SELECT count(*) FROM fact.source_status WHERE kind = 'pods' AND observed_to_at > observed_from_at"
+            )
+            rounds(loop, lambda: store.rows(stretches)[0][0] > 0)
+            assert holders(store) == ["a"]
+            store.execute(
+                "INSERT INTO fact.source_status BY NAME SELECT * REPLACE (observed_to_at + INTERVAL 1 MINUTE AS observed_to_at, "
+                "'later' AS fact_id) FROM fact.source_status WHERE kind = 'pods' AND observed_to_at IS NOT NULL LIMIT 1"
+            )
+            assert holders(store) == ["a"]
+            posted(store)
+            assert holders(store) == ["a"]

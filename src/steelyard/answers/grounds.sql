@@ -20,15 +20,8 @@ SELECT
 FROM ledger.holding_entry
 GROUP BY cluster
 UNION ALL
-SELECT
-    cluster,
-    kind IN ('pods', 'trace') AS watched,
-    epoch_us(min(coalesce(observed_from_at, occurred_at))),
-    epoch_us(max(coalesce(observed_to_at, occurred_at))),
-    NULL
-FROM fact.source_status
-WHERE status <> 'failed'
-GROUP BY cluster, watched;
+SELECT cluster, watched, epoch_us(first_at), epoch_us(last_at), NULL
+FROM dim.known_span;
 
 -- name: watched
 SELECT scope

@@ -12,7 +12,9 @@ from steelyard.primitives.i18n import _
 from steelyard.store import Store
 from steelyard.surfaces.shared.ports import Question
 
-_LEDGER_TABLES: Final = "SELECT table_name FROM information_schema.tables WHERE table_schema = 'ledger'"
+_LEDGER_TABLES: Final = (
+    "SELECT table_name FROM information_schema.tables WHERE table_schema = 'ledger' OR table_name = 'known_span'"
+)
 
 
 def check_question(number: int, question: Question) -> None:
@@ -53,7 +55,7 @@ def check_posted(store: Store, directory: Path) -> None:
                 directory=directory
             )
         )
-    if missing := sorted({ledger.name for ledger in LEDGERS} - tables):
+    if missing := sorted({*(ledger.name for ledger in LEDGERS), "known_span"} - tables):
         raise UsageError(
             _("{directory} was posted by an older version without {ledgers}: run `steelyard import` once more").format(
                 directory=directory, ledgers=", ".join(missing)

@@ -58,7 +58,7 @@ def ensure_ledgers(store: Store, ledgers: Sequence[Ledger] = LEDGERS) -> None:
     """Create the tables and views of all ledgers and empty dimensions where they are not there yet, so that answers can read them."""
     with store.transaction():
         _ensure_tables(store, ledgers)
-        if not _exists(store, "dim", "claim"):
+        if not _exists(store, "dim", "known_span"):
             build_dimensions(store, PostingParameters())
 
 

@@ -62,13 +62,13 @@ class KubernetesCollector:
             while each.backlog:
                 each = self._watch.drain(each.at)
                 yield from self._facts(each)
-            trouble = next(
-                (kind for kind in each.kinds if kind.word == PODS and kind.status not in (OK, NOT_INSTALLED)), None
-            )
+            trouble = next((kind for kind in each.kinds if kind.word == PODS and kind.status != OK), None)
         self._is_listed = True
         if trouble is not None:
             reason = trouble.grant if trouble.status == FORBIDDEN else trouble.last_error
-            raise SourceUnavailable(f"pods: {reason or 'not listed within ' + str(FIRST_LISTING_SECONDS) + ' s'}")
+            if trouble.status == NOT_INSTALLED:
+                reason = "this address serves no pods: is it the API server of a cluster?"
+            raise SourceUnavailable(f"pods: {reason or f'not listed within {FIRST_LISTING_SECONDS:g} s'}")
 
     def close(self) -> None:
         """End the watch."""

@@ -29,6 +29,7 @@ STEMS: Final = (
     "grant",
     "pod",
     "claim",
+    "known_span",
 )
 """``tenant_rule`` and ``model_weight`` come from the settings alone; ``mig_profile`` needs the vendor's table."""
 
