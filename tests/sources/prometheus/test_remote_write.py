@@ -147,3 +147,8 @@ def test_only_version_1_in_snappy_is_taken(content_type: str | None, encoding: s
     else:
         with pytest.raises(UnsupportedWrite):
             check_write_headers(content_type, encoding)
+
+
+def test_a_size_that_the_bytes_cannot_hold_is_refused_before_anything_is_allocated() -> None:
+    with pytest.raises(SourceMalformed, match="bytes cannot hold"):
+        read_write_request(varint(DECOMPRESSED_BYTES_MAX) + b"x" * 1_000)
