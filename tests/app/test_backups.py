@@ -6,6 +6,7 @@ import json
 import shutil
 import stat
 import subprocess
+import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -20,12 +21,12 @@ from steelyard.app.retention import run_retention
 from steelyard.primitives.clock import FixedClock
 from steelyard.primitives.errors import StoreDamaged, StoreFailed, UsageError
 from steelyard.primitives.instant import DAY_US, parse_instant
-from steelyard.store import Store, backup, durable, parquet_files
+from steelyard.store import Store, backup, durable
 from steelyard.store.migrations import MIGRATIONS
 from steelyard.store.store import FILE_NAME
 from tests.app.aged_estate import CLOCK, DAYS, SETTINGS, aged, frame, instants, samples
 from tests.app.served_directory import serving, steelyard
-from tests.store.killed_anywhere import killed_at
+from tests.conftest import REPOSITORY
 
 TABLE = "tables/ledger.supply_entry.parquet"
 
@@ -180,6 +181,15 @@ def test_books_that_do_not_close_are_found_though_every_hash_agrees(copy: Path) 
         backups.verify(copy)
 
 
+def test_books_of_a_version_without_one_of_the_ledgers_are_posted_anew_to_be_judged(copy: Path, tmp_path: Path) -> None:
+    (copy / "tables/ledger.usage_entry.parquet").unlink()
+    resealed(copy, lambda m: m.update(tables=[table for table in m["tables"] if table["name"] != "usage_entry"]))
+    assert backups.verify(copy).residual_gpu_us == 0
+    report = backups.stand_by(copy, tmp_path / "standby", CLOCK)
+    assert report.backup.residual_gpu_us == 0
+    answers(tmp_path / "standby")
+
+
 @pytest.mark.parametrize(
     ("damage", "code"), [("a bit flipped", 3), ("a newer layout", 2), ("half written", 2), ("a file gone", 3)]
 )
@@ -227,25 +237,38 @@ def test_a_backup_of_an_older_layout_is_migrated_when_it_is_restored(estate: Pat
     assert answers(tmp_path / "back") == answers(estate)
 
 
+KILLED = """
+import sys
+from pathlib import Path
+from steelyard.app import backups
+from steelyard.primitives.clock import FixedClock
+from steelyard.store import Store, backup, durable, parquet_files
+from tests.store.killed_anywhere import killed_at
+folder = Path(sys.argv[1])
+number = 0
+def act():
+    with Store.open(folder / "data", read_only=True) as store:
+        backups.back_up(store, folder / "data", folder / f"kept{number}", FixedClock(0))
+while killed_at(number, (backup, durable, parquet_files), act):
+    number += 1
+print(number)
+"""
+
+
 def test_killed_at_any_line_a_backup_is_whole_or_has_no_name(tmp_path: Path) -> None:
     with Store.open(tmp_path / "data") as store:
         store.append(frame()[:4])
-    number = 0
-    while True:
-        destination = tmp_path / f"kept{number}"
-
-        def act(destination: Path = destination) -> None:
-            with Store.open(tmp_path / "data", read_only=True) as store:
-                backups.back_up(store, tmp_path / "data", destination, CLOCK)
-
-        killed = killed_at(number, (backup, durable, parquet_files), act)
-        if destination.exists():
-            backup.check_files(destination, backup.read_manifest(destination))
-        if not killed:
-            break
-        number += 1
+    ended = subprocess.run(
+        [sys.executable, "-c", KILLED, tmp_path], cwd=REPOSITORY, capture_output=True, text=True, timeout=600
+    )
+    assert ended.returncode == 0, ended.stderr
+    number = int(ended.stdout)
     assert number > 20
-    assert destination.exists()
+    named = sorted(tmp_path.glob("kept*"))
+    assert tmp_path / f"kept{number}" in named
+    assert 0 < len(named) < number
+    for destination in named:
+        backup.check_files(destination, backup.read_manifest(destination))
 
 
 def test_without_space_for_it_nothing_is_restored(kept: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

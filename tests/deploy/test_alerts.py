@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from steelyard.app.agents_heard import agents_heard
+from steelyard.answers.listings import agents_heard
 from steelyard.facts.source_status import SourceStatus
 from steelyard.primitives.instant import DAY_US, MINUTE_US, SECOND_US
 from steelyard.store import Store

@@ -17,13 +17,16 @@ from steelyard.answers import grounds
 from steelyard.answers.reading import Reading, Record, Rows
 from steelyard.primitives.errors import UsageError
 from steelyard.primitives.i18n import _
-from steelyard.primitives.instant import Instant, format_instant
+from steelyard.primitives.instant import DAY_US, MINUTE_US, Instant, format_instant
 from steelyard.primitives.unknown import Unknown
 
 SQL: Final = Path(__file__).with_suffix(".sql")
 
 Key = Sequence[str | int]
 """The values by which a listing is ordered, of one row."""
+
+AGENT_SILENT_US: Final = 5 * MINUTE_US
+AGENT_KNOWN_US: Final = DAY_US
 
 _FINDING_KEY: Final = (("rank", int, 0), ("code", str, ""), ("subject", str, ""), ("id", str, ""))
 _DEVICE_KEY: Final = (("cluster", str, ""), ("device_uuid", str, ""), ("node", str, ""))
@@ -74,6 +77,15 @@ def last_run_id(rows: Rows) -> int | None:
     """The number of the last posting; None where there was none."""
     found = Reading(rows, SQL).run("last_posting")
     return int(found[0]["run_id"]) if found else None
+
+
+def agents_heard(rows: Rows, now: Instant) -> tuple[int, int] | None:
+    """(node agents heard of within ``AGENT_KNOWN_US``, those of them not within ``AGENT_SILENT_US``); None: none was.
+
+    An agent's every delivery has a ``source_status`` of its node with source ``agent``.
+    """
+    found = Reading(rows, SQL).run("agents", silent=now - AGENT_SILENT_US, known=now - AGENT_KNOWN_US)[0]
+    return (int(found["known"]), int(found["silent"])) if found["known"] else None
 
 
 def books(rows: Rows) -> Books:

@@ -55,3 +55,12 @@ SELECT
     CAST(sum(CASE account WHEN 'unobserved' THEN amount_gpu_us ELSE 0 END) AS DECIMAL(38, 0)) AS unobserved_gpu_us
 FROM ledger.supply
 WHERE grain_at > (SELECT max(grain_at) FROM ledger.supply) - INTERVAL 1 DAY;
+
+-- name: agents
+SELECT count(*) AS known, count(*) FILTER (WHERE last_at < make_timestamp($silent)) AS silent
+FROM (
+    SELECT max(observed_at) AS last_at
+    FROM fact.source_status
+    WHERE source = 'agent' AND scope LIKE 'node/%' AND status <> 'failed' AND occurred_at >= make_timestamp($known)
+    GROUP BY cluster, scope
+) AS heard;

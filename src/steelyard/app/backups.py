@@ -14,6 +14,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Final
 
+from steelyard.app.asking import check_posted
 from steelyard.app.holding import DirectoryClaim, is_claimed, served_by
 from steelyard.app.posting import post
 from steelyard.app.settings import FILE_NAME as SETTINGS_FILE
@@ -22,7 +23,7 @@ from steelyard.definitions.registry import DEFINITIONS
 from steelyard.facts.registry import FACTS
 from steelyard.ledgers.posting import ensure_ledgers
 from steelyard.ledgers.registry import LEDGERS
-from steelyard.primitives.clock import Clock
+from steelyard.primitives.clock import Clock, WallClock
 from steelyard.primitives.errors import StoreDamaged, UsageError
 from steelyard.primitives.i18n import _
 from steelyard.primitives.instant import Instant, format_instant, parse_instant
@@ -73,6 +74,8 @@ def verify(source: Path) -> BackupReport:
         with Store.open(Path(scratch)) as store:
             _lay_views(store)
             residual = _residual(store)
+    if residual is None and manifest.ledger_residual_gpu_us is not None:
+        residual = _residual_posted_anew(source, manifest, WallClock())
     if residual != manifest.ledger_residual_gpu_us or residual:
         raise StoreDamaged(
             _(
@@ -109,8 +112,9 @@ def stand_by(source: Path, directory: Path, clock: Clock) -> StandbyReport:
         with store.transaction():
             loaded = load_exports(store, FACTS, source / EXPORTS, parse_instant(manifest.created_at))
             if loaded[1]:
-                store.mark_unposted()
-        if store.has_unposted() or store.has_collected():
+                store.mark_collected()
+        was_posted = bool(store.rows("SELECT count(*) FROM duckdb_tables() WHERE table_name = 'posting_run'")[0][0])
+        if store.has_collected() or (was_posted and not _is_posted(store)):
             post(store, load_settings(directory), clock)
         found.append(loaded)
 
@@ -151,14 +155,31 @@ def _lay_views(store: Store) -> None:
 
 
 def _residual(store: Store) -> int | None:
+    """Supply less all accounts, absolute; None where this code finds nothing posted that it can sum up."""
+    if not _is_posted(store):
+        return None
     from steelyard.answers.listings import books
 
-    tables = {
-        name for (name,) in store.rows("SELECT table_name FROM information_schema.tables WHERE table_schema = 'ledger'")
-    }
-    if "posting_run" not in tables or not {ledger.name for ledger in LEDGERS} <= tables:
-        return None
     return books(store).residual_gpu_us
+
+
+def _is_posted(store: Store) -> bool:
+    try:
+        check_posted(store, Path())
+    except UsageError:
+        return False
+    return True
+
+
+def _residual_posted_anew(source: Path, manifest: Manifest, clock: Clock) -> int | None:
+    """The residual of books that another version posted: all facts loaded aside and posted by this one."""
+    with tempfile.TemporaryDirectory(prefix="steelyard-verify-") as name:
+        scratch = Path(name)
+        load_backup(source, manifest, scratch)
+        restore_files(source, manifest, scratch)
+        with Store.open(scratch) as store:
+            post(store, load_settings(scratch), clock)
+            return _residual(store)
 
 
 def _seen_until(store: Store) -> Instant | None:

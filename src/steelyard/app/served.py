@@ -13,7 +13,6 @@ from pathlib import Path
 
 from steelyard.answers import listings
 from steelyard.answers.contract import Answer
-from steelyard.app.agents_heard import agents_heard
 from steelyard.app.asking import answer_over, check_posted
 from steelyard.app.importer import FileImporter
 from steelyard.app.posting import post
@@ -125,7 +124,7 @@ class Served:
     def standing(self) -> Standing:
         """How the books stand; computed once for each posting; see ``Health``."""
         with self._store.reader() as reader:
-            known, silent = agents_heard(reader, self._clock.now()) or (None, None)
+            known, silent = listings.agents_heard(reader, self._clock.now()) or (None, None)
             try:
                 check_posted(reader, self._directory)
             except UsageError:

@@ -138,7 +138,7 @@ def _retention(ports: Ports) -> Callable[..., None]:
 
 def _told(report: BackupReport) -> str:
     books = _("its books close") if report.residual_gpu_us == 0 else _("its books do NOT close")
-    residual = _("nothing was posted") if report.residual_gpu_us is None else books
+    residual = _("its books are not posted") if report.residual_gpu_us is None else books
     return _("{path}, of {created}: {rows} rows in {tables} tables, {size} bytes, layout {layout}; {residual}").format(
         path=printable(report.path),
         created=format_instant(report.created_at),
