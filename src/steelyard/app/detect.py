@@ -59,7 +59,7 @@ KINDS: Final[Mapping[str, Kind]] = {
     kind.name: kind
     for kind in (
         Kind("kubernetes", JSON),
-        Kind("pod_resources", JSON),
+        Kind("pod_resources", JSON, by_place=True),
         Kind("nvidia_smi", LINES),
         Kind("kernel_log", LINES, by_place=True),
         Kind("openb", LINES),

@@ -194,7 +194,7 @@ def detect(content: Content, forced: Kind | None) -> Detected:
     if is_binary(content.data[:4096]):
         raise FileRefused("binary_file", "expected text or JSON, found binary data")
     if looks_like_json(head):
-        return Detected(UNDECIDED)
+        return Detected(UNDECIDED_BY_PLACE if _may_name_cards_by_index(head) else UNDECIDED)
     detected = detect_text(head)
     if detected is None:
         raise FileRefused(
@@ -205,6 +205,15 @@ def detect(content: Content, forced: Kind | None) -> Detected:
 
 UNDECIDED: Final = Kind(UNREADABLE, JSON)
 """JSON whose kind its parse will tell."""
+
+UNDECIDED_BY_PLACE: Final = Kind(UNREADABLE, JSON, by_place=True)
+"""The same, by its beginning an answer of a kubelet, which may name cards by their index (``nvidia0/vgpu1``)."""
+
+
+def _may_name_cards_by_index(head: str) -> bool:
+    from steelyard.sources.pod_resources import sniff
+
+    return sniff(head.encode("utf-8", "replace")) is not None
 
 
 def read_file(content: Content, detected: Detected, into: ParsedFile, ctx: ReadContext, batch: Batch) -> Iterator[Fact]:
@@ -234,7 +243,7 @@ def _read_json(data: bytes, kind: Kind, into: ParsedFile, ctx: ReadContext, batc
     else:
         first, replaced = parse(data, depth_max)
         documents = iter([(0, first)])
-    found = kind if kind is not UNDECIDED else detect_json(first)
+    found = kind if kind.name != UNREADABLE else detect_json(first)
     if found is None:
         raise FileRefused("unrecognised_file", "JSON of a shape that no reader knows; name its KIND if you know it")
     into.kind = found.name
@@ -272,7 +281,7 @@ def _pod_resources(documents: Iterable[tuple[int, Any]], ctx: ReadContext, batch
             yield malformed(ctx, document)
             continue
         try:
-            yield from batch.note(read_pod_resources(document, ctx))
+            yield from batch.note(read_pod_resources(document, ctx, batch.the_directory()))
         except SourceMalformed as error:
             yield malformed(ctx, SourceMalformed(error.message, error.line or line, error.excerpt))
 
