@@ -19,6 +19,7 @@ from steelyard.surfaces.shared.ports import (
     Importer,
     ImportReport,
     ImportRequest,
+    LiveDemo,
     Ports,
     Progress,
     Question,
@@ -277,6 +278,12 @@ def _server(directory: Path) -> Server:
     return DirectoryServer(directory, settings, clock, further=further)
 
 
+def _live_demo(directory: Path) -> LiveDemo:
+    from steelyard.app.demo_live import LiveDemo as LivingDemo
+
+    return LivingDemo(directory, _settings_of(directory))
+
+
 def _demo(directory: Path) -> Demo:
     return DirectoryDemo(directory)
 
@@ -298,4 +305,5 @@ def ports() -> Ports:
         upkeep=DirectoryUpkeep,
         server=_server,
         collection=DirectoryRound,
+        live_demo=_live_demo,
     )

@@ -35,14 +35,28 @@ class ClusterView:
 
     def snapshot(self, at: Instant) -> bytes:
         """One List of all pods, nodes and recent events."""
-        texts = [self._pod_text(pod, at) for pod in self._truth.pods if is_listed(pod, at)]
-        alive = [node for node in self._truth.nodes if node.gone_at is None or at < node.gone_at]
-        texts += [_text(_plugin_pod(node)) for node in alive]
-        texts += [_text(self._node(node, at)) for node in alive]
-        texts += [_text(event) for event in self._events(at)]
+        texts = [*self.pods(at).values(), *self.nodes(at).values(), *self.events(at).values()]
         return (
             '{"apiVersion":"v1","kind":"List","metadata":{"resourceVersion":""},"items":[' + ",".join(texts) + "]}"
         ).encode()
+
+    def pods(self, at: Instant) -> dict[str, str]:
+        """The JSON of each pod that the API server has then, by uid."""
+        found = {pod.uid: self._pod_text(pod, at) for pod in self._truth.pods if is_listed(pod, at)}
+        for pod in map(_plugin_pod, self._alive(at)):
+            found[pod["metadata"]["uid"]] = _text(pod)
+        return found
+
+    def nodes(self, at: Instant) -> dict[str, str]:
+        """The JSON of each node, by uid."""
+        return {node.uid: _text(self._node(node, at)) for node in self._alive(at)}
+
+    def events(self, at: Instant) -> dict[str, str]:
+        """The JSON of each event of the last hour, by uid."""
+        return {event["metadata"]["uid"]: _text(event) for event in self._events(at)}
+
+    def _alive(self, at: Instant) -> list[Node]:
+        return [node for node in self._truth.nodes if node.gone_at is None or at < node.gone_at]
 
     def _pod_text(self, pod: Pod, at: Instant) -> str:
         state = _state_key(pod, at)

@@ -12,6 +12,7 @@ from steelyard.primitives.i18n import _
 from steelyard.surfaces.cli import options
 from steelyard.surfaces.cli.invocation import next_command
 from steelyard.surfaces.cli.output import put_out
+from steelyard.surfaces.cli.serving import LISTEN_DEFAULT, Listen, telling
 from steelyard.surfaces.shared.answer_text import render_answer
 from steelyard.surfaces.shared.console import progress_bar
 from steelyard.surfaces.shared.import_text import import_json, render_import
@@ -138,12 +139,22 @@ def _demo(ports: Ports) -> Callable[..., None]:
         gpus: Annotated[int, typer.Option("--gpus", min=1, max=100_000, help=_("How many GPUs."))] = 64,
         days: Annotated[int, typer.Option("--days", min=1, max=3_650, help=_("How many days."))] = 14,
         seed: Annotated[int, typer.Option("--seed", min=0, help=_("The seed that fixes everything."))] = 7,
+        live: Annotated[
+            bool,
+            typer.Option(
+                "--live", help=_("Let the estate live now: watch and scrape it and serve, until interrupted.")
+            ),
+        ] = False,
+        listen: Listen = LISTEN_DEFAULT,
         rows: Annotated[
             int | None, typer.Option("--rows", min=0, metavar="N", help=_("Rows of a table to show; 0 = all."))
         ] = 10,
         as_json: options.Json = False,
         data: options.Data = options.DEMO_DATA_DEFAULT,
     ) -> None:
+        if live:
+            ports.live_demo(data).run(DemoSpec(gpus, days, seed), listen, telling(data, as_json))
+            return
         with progress_bar() as progress:
             report = ports.demo(data).run(DemoSpec(gpus, days, seed), progress)
         query = ports.query(data)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from typing import Annotated, Final
+from pathlib import Path
+from typing import Annotated, Final, TypeAlias
 
 import typer
 
@@ -17,7 +18,7 @@ from steelyard.surfaces.cli.output import put_out
 from steelyard.surfaces.shared.client import token_json
 from steelyard.surfaces.shared.ports import Ports
 from steelyard.surfaces.shared.printable import printable
-from steelyard.surfaces.shared.service_ports import ROLES, ServerAddress, Token
+from steelyard.surfaces.shared.service_ports import ROLES, ServerAddress, Started, Token
 from steelyard.surfaces.shared.tables import Line, lay_out
 
 LISTEN_DEFAULT: Final = "127.0.0.1:8780"
@@ -53,38 +54,45 @@ def _add(group: typer.Typer, name: str, help_text: str, example: str, command: C
     group.command(name, help=help_text, short_help=help_text, epilog=epilog)(command)
 
 
+Listen: TypeAlias = Annotated[
+    str,
+    typer.Option("--listen", metavar="HOST:PORT", help=_("Where to answer over HTTP; port 0 takes any free one.")),
+]
+
+
 def _serve(ports: Ports) -> Callable[..., None]:
     def serve(
-        listen: Annotated[
-            str,
-            typer.Option(
-                "--listen", metavar="HOST:PORT", help=_("Where to answer over HTTP; port 0 takes any free one.")
-            ),
-        ] = LISTEN_DEFAULT,
+        listen: Listen = LISTEN_DEFAULT,
         as_json: options.Json = False,
         data: options.Data = options.DATA_DEFAULT,
     ) -> None:
-        def started(address: ServerAddress) -> None:
-            text = _("serving {directory} at {address}; process {pid}; socket {socket}").format(
-                directory=printable(str(data)),
-                address=address.address,
-                pid=address.pid,
-                socket=printable(str(address.socket)),
-            )
-            document = {
-                "address": address.address,
-                "pid": address.pid,
-                "socket": str(address.socket),
-                "started_at": format_instant(address.started_at),
-            }
-            put_out(as_json, lambda: document, lambda *_sizes: [Line("row", text)])
-            if not address.address.startswith(_LOOPBACK):
-                warning = _("others can reach this address, and tokens pass it in the clear: put TLS before it")
-                sys.stderr.write(f"steelyard: {warning}\n")
-
-        ports.server(data).run(listen, started)
+        ports.server(data).run(listen, telling(data, as_json))
 
     return serve
+
+
+def telling(data: Path, as_json: bool) -> Started:
+    """Says once where the server is reached: one line, or a JSON document."""
+
+    def started(address: ServerAddress) -> None:
+        text = _("serving {directory} at {address}; process {pid}; socket {socket}").format(
+            directory=printable(str(data)),
+            address=address.address,
+            pid=address.pid,
+            socket=printable(str(address.socket)),
+        )
+        document = {
+            "address": address.address,
+            "pid": address.pid,
+            "socket": str(address.socket),
+            "started_at": format_instant(address.started_at),
+        }
+        put_out(as_json, lambda: document, lambda *_sizes: [Line("row", text)])
+        if not address.address.startswith(_LOOPBACK):
+            warning = _("others can reach this address, and tokens pass it in the clear: put TLS before it")
+            sys.stderr.write(f"steelyard: {warning}\n")
+
+    return started
 
 
 def _create(ports: Ports) -> Callable[..., None]:

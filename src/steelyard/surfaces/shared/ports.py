@@ -10,7 +10,7 @@ from typing import Protocol
 from steelyard.answers.contract import Answer
 from steelyard.primitives.errors import InvariantError
 from steelyard.primitives.instant import DurationUs, Instant, Window
-from steelyard.surfaces.shared.service_ports import OneRound, Server, Tokens
+from steelyard.surfaces.shared.service_ports import OneRound, Server, Started, Tokens
 from steelyard.surfaces.shared.upkeep_ports import Upkeep
 
 Progress = Callable[[str, int, int], None]
@@ -105,6 +105,18 @@ class Demo(Protocol):
         ...
 
 
+class LiveDemo(Protocol):
+    """A simulated estate that lives now, collected and served as a real one would be."""
+
+    def run(self, spec: DemoSpec, listen: str, started: Started) -> None:
+        """Until a signal says to stop. Raises UsageError where the directory holds anything else, StoreLocked where it is served."""
+        ...
+
+
+def _no_live_demo(directory: Path) -> LiveDemo:
+    raise InvariantError("these ports have no live demo")
+
+
 def _no_server(directory: Path) -> Server:
     raise InvariantError("these ports have no server")
 
@@ -133,3 +145,4 @@ class Ports:
     tokens: Callable[[Path], Tokens] = _no_tokens
     upkeep: Callable[[Path], Upkeep] = _no_upkeep
     collection: Callable[[Path], OneRound] = _no_collection
+    live_demo: Callable[[Path], LiveDemo] = _no_live_demo

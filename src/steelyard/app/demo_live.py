@@ -1,0 +1,108 @@
+"""``steelyard demo --live``: a simulated estate that lives now, watched and scraped as a real one would be, and served.
+
+The trick to know: nothing but the addresses is special; the collectors, the loop and the server are those of ``steelyard serve``.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from steelyard.app.collection import CollectorOf
+from steelyard.app.collectors.kubernetes import KubernetesCollector
+from steelyard.app.collectors.scrape import ScrapeCollector
+from steelyard.app.demo_cluster import DemoCluster
+from steelyard.app.demo_mark import FOLDER, MARK
+from steelyard.app.holding import is_claimed, served_by
+from steelyard.app.serving import DirectoryServer
+from steelyard.app.settings import Settings
+from steelyard.app.source_settings import CollectionSetting, KubernetesSetting, ScrapeSetting
+from steelyard.primitives.clock import Clock, WallClock
+from steelyard.primitives.errors import UsageError
+from steelyard.primitives.i18n import _
+from steelyard.primitives.instant import DAY_US
+from steelyard.simulation.live import LiveEstate, LiveSpec
+from steelyard.store.store import FILE_NAME
+from steelyard.surfaces.shared.ports import DemoSpec
+from steelyard.surfaces.shared.service_ports import Started
+
+BEGAN_BEFORE_US: Final = DAY_US
+"""The estate is a day old when it is first looked at."""
+
+KUBECONFIG: Final = "kubeconfig"
+CLUSTER_INTERVAL: Final = "2s"
+SCRAPE_INTERVAL: Final = "5s"
+POST_INTERVAL: Final = "2s"
+
+
+class LiveDemo:
+    """Implements ``ports.LiveDemo`` for one data directory. The same directory again goes on with the same estate."""
+
+    def __init__(self, directory: Path, settings: Settings, clock: Clock | None = None) -> None:
+        self._directory = directory
+        self._settings = settings
+        self._clock = clock or WallClock()
+
+    def run(self, spec: DemoSpec, listen: str, started: Started) -> None:
+        """Simulate, collect and serve until a signal. Raises UsageError where the directory holds anything else, StoreLocked where it is served."""
+        if is_claimed(self._directory):
+            raise served_by(self._directory)
+        estate = LiveEstate(self._claim(spec))
+        cluster = DemoCluster(estate, self._clock)
+        cluster.start()
+        _write_kubeconfig(self._directory / FOLDER / KUBECONFIG, cluster.url)
+        try:
+            collection = CollectionSetting(post_interval=POST_INTERVAL)  # type: ignore[arg-type]  # read as settings are
+            settings = self._settings.model_copy(update={"collection": collection})
+            server = DirectoryServer(self._directory, settings, self._clock, makers=partial(_makers, cluster))
+            server.run(listen, started)
+        finally:
+            cluster.stop()
+
+    def _claim(self, wanted: DemoSpec) -> LiveSpec:
+        """The estate of this directory: the one it was begun with. Raises UsageError where it holds other data, or that estate has ended."""
+        now = self._clock.now()
+        mark = self._directory / FOLDER / MARK
+        spec = LiveSpec(wanted.gpus, wanted.days, wanted.seed, begins_at=now - BEGAN_BEFORE_US)
+        if mark.is_file():
+            try:
+                spec = msgspec.json.decode(mark.read_bytes(), type=LiveSpec)
+            except msgspec.MsgspecError:
+                spec = LiveSpec(1, 1, begins_at=0)
+            if (spec.gpus, spec.days, spec.seed) == (wanted.gpus, wanted.days, wanted.seed) and now < spec.end_at:
+                return spec
+        if (self._directory / FILE_NAME).exists():
+            raise UsageError(
+                _("{directory} already holds other data: name an empty directory with --data").format(
+                    directory=self._directory
+                )
+            )
+        mark.parent.mkdir(parents=True, exist_ok=True)
+        mark.write_bytes(msgspec.json.encode(spec))
+        return spec
+
+
+def _write_kubeconfig(path: Path, url: str) -> None:
+    """So that anybody can look at the simulated cluster with kubectl, and start a pod in it."""
+    named = {"name": "demo", "cluster": {"server": url}}
+    context = {"name": "demo", "context": {"cluster": "demo", "user": "demo"}}
+    users = [{"name": "demo", "user": {}}]
+    content = {
+        "apiVersion": "v1", "kind": "Config", "clusters": [named], "contexts": [context], "users": users, "current-context": "demo",
+    }  # fmt: skip
+    path.write_bytes(msgspec.json.format(msgspec.json.encode(content)) + b"\n")
+
+
+def _makers(cluster: DemoCluster, settings: Settings) -> list[CollectorOf]:
+    watched = KubernetesSetting.model_validate(
+        {"name": settings.cluster, "address": cluster.url, "interval": CLUSTER_INTERVAL}
+    )
+    scraped = ScrapeSetting.model_validate({"name": "dcgm", "url": cluster.exporters, "interval": SCRAPE_INTERVAL})
+    reading = settings.to_read_settings()
+    return [
+        lambda: KubernetesCollector(watched, settings.cluster, reading),
+        lambda: ScrapeCollector(scraped, settings.cluster, reading),
+    ]

@@ -1,0 +1,118 @@
+"""The live demo: a pod that is started now is a holder after the next round, and the ledgers close all the while."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import threading
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from steelyard.app.demo_cluster import DemoCluster
+from steelyard.app.demo_live import LiveDemo
+from steelyard.app.settings import Settings
+from steelyard.primitives.clock import FixedClock
+from steelyard.primitives.errors import UsageError
+from steelyard.primitives.instant import DAY_US, HOUR_US, parse_instant
+from steelyard.simulation.live import LiveEstate, LiveSpec
+from steelyard.surfaces.shared.client import ServerClient, find_server
+from steelyard.surfaces.shared.ports import DemoSpec
+from tests.app.forked_commands import commands
+
+NOW = parse_instant("2026-11-30T12:00:00Z")
+WAIT = 120
+POD = {
+    "metadata": {"name": "started-now"},
+    "spec": {"containers": [{"name": "main", "resources": {"limits": {"nvidia.com/gpu": "1"}}}]},
+}
+
+
+def answered(client: ServerClient) -> tuple[set[str], dict[str, Any]]:
+    """The pods that hold something, or may, and the figures."""
+    found = client.get("/answers/q1")
+    tables = {table["name"]: table for table in found["tables"]}
+    names = [column["name"] for column in tables["holders"]["columns"]]
+    figures = {figure["name"]: figure["value"] for figure in found["figures"]}
+    return {row[names.index("pod")] for row in tables["holders"]["rows"]}, figures
+
+
+@pytest.mark.xdist_group("serving")
+def test_a_pod_that_is_started_now_is_a_holder_after_the_next_round_and_none_after_its_end(tmp_path: Path) -> None:
+    data = tmp_path / "d"
+    pause = threading.Event()
+    with commands(tmp_path) as run:
+        process = run.start(["demo", "--live", "--gpus", "8", "--days", "2", "--data", data, "--listen", "127.0.0.1:0"])
+        for _ in range(WAIT * 10):
+            if (address := find_server(data)) is not None:
+                break
+            pause.wait(0.1)
+        assert address is not None, run.output.read_text()
+        client = ServerClient(address)
+        report = client.post("/collect")
+        assert {each["name"]: each["status"] for each in report["rounds"]} == {
+            "kubernetes/default": "ok",
+            "scrape/dcgm": "ok",
+        }
+        pods, figures = answered(client)
+        assert pods
+        assert "started-now" not in pods
+        assert figures["ledger_residual_gpu_us"] == 0
+        config = json.loads((data / "demo-sources/kubeconfig").read_text())
+        pods_url = config["clusters"][0]["cluster"]["server"] + "/api/v1/namespaces/team-x/pods"
+        assert httpx.post(pods_url, json=POD, trust_env=False).status_code == 201
+        client.post("/collect", [("only", "kubernetes/default")])
+        pods, figures = answered(client)
+        assert "started-now" in pods
+        assert figures["ledger_residual_gpu_us"] == 0
+        assert httpx.delete(f"{pods_url}/started-now", trust_env=False).status_code == 200
+        client.post("/collect", [("only", "kubernetes/default")])
+        client.post("/collect", [("only", "kubernetes/default")])
+        assert "started-now" not in answered(client)[0]
+        os.kill(process, signal.SIGTERM)
+        assert run.wait() == 0, run.output.read_text()
+
+
+def test_the_same_directory_goes_on_with_its_estate_and_another_is_refused(tmp_path: Path) -> None:
+    demo = LiveDemo(tmp_path, Settings(), FixedClock(NOW))
+    spec = demo._claim(DemoSpec(8, 3, 7))
+    assert spec.begins_at == NOW - DAY_US
+    later = LiveDemo(tmp_path, Settings(), FixedClock(NOW + HOUR_US))
+    assert later._claim(DemoSpec(8, 3, 7)) == spec
+    (tmp_path / "steelyard.duckdb").touch()
+    for demo_spec, at in ((DemoSpec(9, 3, 7), NOW), (DemoSpec(8, 3, 7), NOW + 3 * DAY_US)):
+        with pytest.raises(UsageError, match="already holds other data"):
+            LiveDemo(tmp_path, Settings(), FixedClock(at))._claim(demo_spec)
+
+
+def test_what_changed_is_told_with_versions_that_grow_and_from_any_version_on() -> None:
+    clock = FixedClock(NOW)
+    cluster = DemoCluster(LiveEstate(LiveSpec(8, 2, 7, begins_at=NOW - DAY_US)), clock)
+    try:
+        cluster.step()
+        listed = json.loads(cluster.listed("pods"))
+        version = int(listed["metadata"]["resourceVersion"])
+        assert all(int(pod["metadata"]["resourceVersion"]) <= version for pod in listed["items"])
+        cluster.create("team-x", json.loads(json.dumps(POD)))
+        cluster.delete("team-x", "started-now")
+        stream = (json.loads(line) for line in cluster.watched("pods", version, 60))
+        first, second, mark = next(stream), next(stream), next(stream)
+        assert [first["type"], second["type"], mark["type"]] == ["ADDED", "DELETED", "BOOKMARK"]
+        assert (
+            version
+            < int(first["object"]["metadata"]["resourceVersion"])
+            < int(second["object"]["metadata"]["resourceVersion"])
+        )
+    finally:
+        cluster._server.server_close()
+
+
+def test_an_exporter_says_nothing_of_a_node_that_does_not_answer() -> None:
+    estate = LiveEstate(LiveSpec(8, 2, 7, begins_at=NOW - DAY_US))
+    text = estate.exporter_text(estate.nodes[0], NOW)
+    assert text is not None
+    assert "DCGM_FI_DEV_FB_USED{" in text
+    assert estate.exporter_text("no-such-node", NOW) is None
