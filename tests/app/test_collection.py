@@ -259,6 +259,38 @@ def test_postings_come_after_rounds_that_brought_facts_and_not_after_those_that_
         assert not store.has_unposted()
 
 
+@pytest.mark.parametrize("busy", [False, True])
+def test_what_was_pushed_past_the_collectors_is_posted_whether_they_bring_nothing_or_there_are_none(busy: bool) -> None:
+    posted = threading.Semaphore(0)
+    rounds = threading.Semaphore(0)
+
+    def post(store: Store) -> int:
+        with store.transaction():
+            store.mark_posted()
+        posted.release()
+        return 0
+
+    def nothing(at: Instant) -> list[Fact]:
+        rounds.release()
+        return []
+
+    makers = [lambda: Scripted("a", nothing)] if busy else []
+    spec = CollectionSpec(post_interval_us=0)
+    with collecting(makers, post=post, spec=spec) as (_loop, store):
+        for _ in range(3 if busy else 0):
+            assert rounds.acquire(timeout=WAIT)
+        for _ in range(2):
+            with store.transaction():
+                store.append([sample("pushed", WallClock().now())])
+                store.mark_collected()
+            assert posted.acquire(timeout=WAIT)
+        with store.transaction():
+            store.append([sample("at the end", WallClock().now())])
+            store.mark_collected()
+    assert posted.acquire(timeout=0), "what was pushed just before the end is posted too"
+    assert not store.has_collected()
+
+
 def test_names_are_checked() -> None:
     none = lambda: Scripted("a", lambda at: [], HOUR_US)  # noqa: E731
     with (

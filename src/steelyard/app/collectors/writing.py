@@ -24,6 +24,7 @@ from steelyard.store import Store
 RETRY_SECONDS: Final = 1.0
 RETRY_SECONDS_MAX: Final = 30.0
 _LOOK_SECONDS_MIN: Final = 0.5
+_LOOK_SECONDS_MAX: Final = 2.0
 
 
 @dataclass(slots=True)
@@ -55,6 +56,7 @@ class RoundWriter:
         self._thread = threading.Thread(target=self._run, name="steelyard-writer", daemon=True)
         self._stopping = threading.Event()
         self._unposted = store.has_collected()
+        self._look_at: Moment = 0
         self.trouble: str | None = None
         """Why the store takes nothing just now; None = it does."""
 
@@ -93,10 +95,7 @@ class RoundWriter:
             try:
                 item = self._queue.get(timeout=self._patience())
             except queue.Empty:
-                if self._unposted:
-                    self._post_quietly()
-                else:
-                    self._look_for_others()
+                self._post_what_is_due()
                 continue
             if item is None:
                 break
@@ -104,22 +103,30 @@ class RoundWriter:
                 self._post_for(item)
             else:
                 self._write(*item)
-                if self._unposted and self._pace.due(_moment()) <= _moment():
-                    self._post_quietly()
+                self._post_what_is_due()
+        self._look_for_others()
         if self._unposted:
             self._post_quietly()
 
     def _patience(self) -> float:
         """Seconds until a posting is due, or until it is time to look whether others left something to post."""
-        if self._unposted:
-            return max(0.0, (self._pace.due(_moment()) - _moment()) / SECOND_US)
-        return max(_LOOK_SECONDS_MIN, self._pace.interval_us / SECOND_US)
+        due = self._pace.due(_moment()) if self._unposted else self._look_at
+        return max(0.0, (due - _moment()) / SECOND_US)
+
+    def _post_what_is_due(self) -> None:
+        """Post where facts wait, this writer's or pushed ones, and their time has come. Rounds that bring nothing must not keep it from looking."""
+        if not self._unposted and self._look_at <= _moment():
+            self._look_for_others()
+        if self._unposted and self._pace.due(_moment()) <= _moment():
+            self._post_quietly()
 
     def _look_for_others(self) -> None:
         """Facts may come in that were pushed, past this writer."""
+        seconds = min(max(_LOOK_SECONDS_MIN, self._pace.interval_us / SECOND_US), _LOOK_SECONDS_MAX)
+        self._look_at = _moment() + round(seconds * SECOND_US)
         try:
             with self._store.reader() as reader:
-                self._unposted = reader.has_collected()
+                self._unposted = self._unposted or reader.has_collected()
         except StoreFailed as error:
             self.trouble = str(error)
 
