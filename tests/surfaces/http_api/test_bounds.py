@@ -137,6 +137,46 @@ def test_beyond_so_many_at_once_others_are_told_to_come_again_and_the_owner_is_n
     assert traffic.answered == {("none", "POST", 200): UNDER_WAY_MAX + 1, ("none", "POST", 503): 2}
 
 
+def test_a_server_with_all_places_taken_still_says_that_it_is_alive(tmp_path: Path) -> None:
+    release = asyncio.Event()
+
+    async def wait(request: Request) -> Response:
+        await release.wait()
+        return json_response({})
+
+    async def drive(app: Any) -> None:
+        statuses: dict[str, list[int]] = {}
+
+        async def one(path: str, method: str) -> None:
+            async def send(message: Any) -> None:
+                if message["type"] == "http.response.start":
+                    statuses.setdefault(path, []).append(message["status"])
+
+            async def receive() -> Any:
+                return {"type": "http.request", "body": b"", "more_body": False}
+
+            await over_socket(app)(scope_of(path, method), receive, send)
+
+        waiting = [asyncio.create_task(one("/api/v1/wait", "POST")) for _ in range(UNDER_WAY_MAX + 1)]
+        while not statuses:  # the one that finds no place is the first to be answered
+            await asyncio.sleep(0)
+        for path in ("/healthz", "/api/v1/healthz"):
+            for _ in range(2):
+                await one(path, "GET")
+        await one("/readyz", "GET")
+        assert statuses == {
+            "/api/v1/wait": [503],
+            "/healthz": [200, 200],
+            "/api/v1/healthz": [200, 200],
+            "/readyz": [503],
+        }
+        release.set()
+        await asyncio.gather(*waiting)
+
+    with world(tmp_path, further=(Endpoint("POST", "/wait", wait, ADMINS, "waits"),)) as served:
+        asyncio.run(drive(served.app))
+
+
 def test_what_is_no_http_is_not_served() -> None:
     reached: list[str] = []
 

@@ -1,13 +1,14 @@
 """Bounds of every request, before any route sees it: how many at once, how large, how slow; the language; the counting.
 
 ``Bounds`` wraps the whole app. The trick to know: the body's bound hangs on the route that the path will meet, so it is looked up by path
-here, and a body is counted as it comes, whatever its Content-Length said.
+here, and a body is counted as it comes, whatever its Content-Length said. Whether the process is alive must be answered however many ask
+other things, else a server with much to do is taken for a dead one and restarted.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -34,15 +35,22 @@ class Patience:
 
 
 class Bounds:
-    """The app within its bounds. ``body_bytes_max``: by path, for the routes that take more than ``BODY_BYTES_MAX``."""
+    """The app within its bounds. ``body_bytes_max``: by path, for the routes that take more than ``BODY_BYTES_MAX``. ``uncounted``: paths that
+    are answered at once whatever else is under way, and take nobody's place."""
 
     def __init__(
-        self, app: ASGIApp, traffic: Traffic, body_bytes_max: Mapping[str, int], patience: Patience | None = None
+        self,
+        app: ASGIApp,
+        traffic: Traffic,
+        body_bytes_max: Mapping[str, int],
+        patience: Patience | None = None,
+        uncounted: Collection[str] = (),
     ) -> None:
         self._app = app
         self._traffic = traffic
         self._limits = body_bytes_max
         self._patience = patience or Patience()
+        self._uncounted = frozenset(uncounted)
         self._under_way = {True: 0, False: 0}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -58,16 +66,17 @@ class Bounds:
             await send(message)
 
         local = scope.get("state", {}).get(LOCAL, False) is True
-        self._under_way[local] += 1
+        place = 0 if scope["path"] in self._uncounted else 1
+        self._under_way[local] += place
         self._traffic.under_way += 1
         try:
             with speaking(_header(scope, b"accept-language")):
-                await self._bounded(scope, receive, counted, self._under_way[local])
+                await self._bounded(scope, receive, counted, place * self._under_way[local])
         except BaseException:
             status.append(500)  # what the framework answers once this has passed
             raise
         finally:
-            self._under_way[local] -= 1
+            self._under_way[local] -= place
             self._traffic.under_way -= 1
             self._traffic.answered[_route(scope), _method(scope), status[0] if status else 0] += 1
 

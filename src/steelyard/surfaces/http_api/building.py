@@ -59,7 +59,7 @@ def create(
             _add(app, path, endpoint, ports)
             if endpoint.body_bytes_max is not None:
                 limits[path] = endpoint.body_bytes_max
-    app.add_middleware(Bounds, traffic=traffic, body_bytes_max=limits, patience=patience)
+    app.add_middleware(Bounds, traffic=traffic, body_bytes_max=limits, patience=patience, uncounted=OPEN_PATHS)
     _describe(app)
     check_admission(app)
     return app
