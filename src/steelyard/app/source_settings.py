@@ -71,7 +71,8 @@ class ScrapeSetting(BaseModel):
 
 
 class PrometheusSetting(BaseModel):
-    """One Prometheus, or what speaks its API (Thanos, Mimir, VictoriaMetrics)."""
+    """One Prometheus, or what speaks its API (Thanos, Mimir, VictoriaMetrics). ``lag``: how long before now a round's window ends, at least the
+    longest ``scrape_timeout`` of its jobs, so that no scrape is read of which a part is not stored yet."""
 
     model_config = _STRICT
 
@@ -79,6 +80,7 @@ class PrometheusSetting(BaseModel):
     url: str = Field(pattern=r"^https?://[^\s@]+$", max_length=2000)
     interval: Interval = 30 * SECOND_US
     timeout: Timeout = 30 * SECOND_US
+    lag: Annotated[DurationUs, BeforeValidator(_duration), Field(ge=0, le=10 * MINUTE_US)] = 15 * SECOND_US
     cluster: ClusterName | None = None
     token_file: Path | None = None
     username: str | None = Field(default=None, max_length=200)

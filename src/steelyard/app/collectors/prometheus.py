@@ -1,4 +1,9 @@
-"""The Prometheus collector: each round the last samples that a Prometheus stored, as a direct scrape would have seen them."""
+"""The Prometheus collector: each round the last samples that a Prometheus stored, as a direct scrape would have seen them.
+
+The trick to know: a scrape bears the instant at which it began and is stored when it has ended, all of it at once; and a round asks for its metrics
+in several questions. A round that asked up to now could find a scrape in its second question that its first did not, so each ends ``lag``
+before now: by then every scrape that began before the end is stored (``scrape_timeout`` is at most the scrape interval), or never will be.
+"""
 
 from __future__ import annotations
 
@@ -22,6 +27,9 @@ SOURCE: Final = "prometheus"
 MISSED_US_MAX: Final = HOUR_US
 """After a pause so much is asked for at most; what lies further back is for the back-fill."""
 
+OVERLAP_US: Final = 30 * SECOND_US
+"""Windows overlap by so much: a VictoriaMetrics shows samples only when they are 30 seconds old, and remote storage gets them late."""
+
 
 class PrometheusCollector:
     """Implements ``Collector`` and ``Resumable`` for one ``[[prometheus]]``. The cursor is the end of the last window that was stored."""
@@ -39,6 +47,7 @@ class PrometheusCollector:
         )
         self._memory = RoundMemory()
         self._api: PrometheusApi | None = None
+        self._spoken_to: PrometheusEndpoint | None = None
         self._end_at: Instant | None = None
 
     def resume(self, cursor: str | None) -> None:
@@ -50,15 +59,12 @@ class PrometheusCollector:
         return None if self._end_at is None else str(self._end_at)
 
     def collect(self, at: Instant) -> Iterator[Fact]:
-        """The last sample of each series; after a pause, all since then. Raises SourceUnavailable."""
-        self.close()
-        self._api = api = PrometheusApi(self._endpoint())
-        usual = at - max(3 * self.interval_us, 2 * MINUTE_US)
-        missed = self._end_at is not None and self._end_at < usual
-        start = max(min(usual, self._end_at or usual), at - MISSED_US_MAX)
+        """The last sample of each series up to ``lag`` before ``at``; after a pause, all since then. Raises SourceUnavailable."""
+        api = self._spoken()
+        window, is_after_pause = self._window(at - self._setting.lag)
         ctx = replace(self._ctx, observed_at=at)
-        yield from read_prometheus(api, Window(start, at), ctx, self._memory, every=missed)
-        self._end_at = at
+        yield from read_prometheus(api, window, ctx, self._memory, every=is_after_pause)
+        self._end_at = window.end
 
     def close(self) -> None:
         """Let go of its connections."""
@@ -66,18 +72,36 @@ class PrometheusCollector:
         if api is not None:
             api.close()
 
-    def _endpoint(self) -> PrometheusEndpoint:
-        """Where it is, with its secrets read anew: they are rotated."""
-        setting = self._setting
-        return PrometheusEndpoint(
-            setting.url,
-            bearer_token=TargetAccess(token_file=setting.token_file).token(),
-            username=setting.username,
-            password=_line_of(setting.password_file),
-            org_id=setting.org_id,
-            ca_file=setting.ca_file,
-            timeout_seconds=setting.timeout / SECOND_US,
-        )
+    def _window(self, end: Instant) -> tuple[Window, bool]:
+        """What to ask for, and whether rounds fell out before, so that every sample counts and not only the last."""
+        usual = end - max(3 * self.interval_us, 2 * MINUTE_US)
+        last = self._end_at
+        if last is None or last > end:  # a first round, or the clock went back
+            return Window(usual, end), False
+        if last < usual:
+            return Window(max(last, end - MISSED_US_MAX), end), True
+        return Window(max(usual, last - OVERLAP_US), end), False
+
+    def _spoken(self) -> PrometheusApi:
+        """The client, kept over rounds with what it learnt: labels, and how much may be asked at once; a new one where a secret was changed."""
+        endpoint = endpoint_of(self._setting)
+        if self._api is None or endpoint != self._spoken_to:
+            self.close()
+            self._api, self._spoken_to = PrometheusApi(endpoint), endpoint
+        return self._api
+
+
+def endpoint_of(setting: PrometheusSetting) -> PrometheusEndpoint:
+    """Where it is and who we are to it, with its secrets read anew: they are rotated. Raises SourceUnavailable where one cannot be read."""
+    return PrometheusEndpoint(
+        setting.url,
+        bearer_token=TargetAccess(token_file=setting.token_file).token(),
+        username=setting.username,
+        password=_line_of(setting.password_file),
+        org_id=setting.org_id,
+        ca_file=setting.ca_file,
+        timeout_seconds=setting.timeout / SECOND_US,
+    )
 
 
 def _line_of(path: Path | None) -> str | None:
