@@ -135,16 +135,18 @@ def prepare_ledger(store: Store, ledger: Ledger) -> None:
 def _post(store: Store, ledger: Ledger, run_id: int) -> Change:
     names = _names(ledger)
     entry = f"ledger.{ledger.name}_entry"
-    casts = ", ".join(f"CAST({column.name} AS {column.sql_type}) AS {column.name}" for column in ledger.stored_columns)
     prepare_ledger(store, ledger)
+    may_change = _may_change(store, ledger)
+    casts = ", ".join(f"CAST({column.name} AS {column.sql_type}) AS {column.name}" for column in ledger.stored_columns)
     model = (
-        f"SELECT *, {ledger.open_when} AS is_open FROM (SELECT {casts} FROM ({model_text(ledger.sql_file)}) AS model)"
+        f"SELECT *, {ledger.open_when} AS is_open FROM (SELECT {casts} FROM ({model_text(ledger.sql_file)}) AS model) AS row "
+        f"WHERE {may_change}"
     )
     entry_id = f"CAST(hash({run_id}, {names}) >> 1 AS BIGINT)"
     if not store.rows(f"SELECT 1 FROM {entry} LIMIT 1"):
         store.execute(f"INSERT INTO {entry} SELECT {names}, {run_id}, 1, {entry_id}, is_open FROM ({model}) AS posting")
         return Change(int(store.rows(f"SELECT count(*) FROM {entry}")[0][0]), 0, 0)
-    _find_change(store, entry, names, model)
+    _find_change(store, entry, names, model, may_change)
     store.execute(
         f"DELETE FROM {entry} WHERE is_open AND entry_id IN (SELECT entry_id FROM {_CHANGE} WHERE is_open AND side = -1)"
     )
@@ -162,13 +164,27 @@ def _post(store: Store, ledger: Ledger, run_id: int) -> Change:
     return Change(int(posted), int(reversed_), int(replaced))
 
 
-def _find_change(store: Store, entry: str, names: str, model: str) -> None:
+def _may_change(store: Store, ledger: Ledger) -> str:
+    """A condition on the ledger's rows, of the model and of the net alike: those of days whose samples were thinned stand as posted."""
+    tables = [(table, level) for table, levels in ledger.closed_by.items() for level in levels]
+    closed = " OR ".join(f"(fact_table = '{table}' AND level = '{level}')" for table, level in tables)
+    if not closed or not store.rows(f"SELECT 1 FROM store.thinned WHERE {closed} LIMIT 1"):
+        return "TRUE"
+    cluster = "cluster"
+    if "cluster" in ledger.key_columns:
+        cluster = f"(SELECT name.cluster FROM ledger.{ledger.name}_key AS name WHERE name.key_no = row.key_no)"
+    return (
+        f"({cluster}, date_trunc('day', grain_at)) NOT IN (SELECT (cluster, day_at) FROM store.thinned WHERE {closed})"
+    )
+
+
+def _find_change(store: Store, entry: str, names: str, model: str, may_change: str) -> None:
     """``_CHANGE``: rows that the model has and the net has not (side 1), and the other way round (side -1, with their ``entry_id``)."""
-    net = f"{entry} AS e WHERE e.sign = 1 AND NOT EXISTS (SELECT 1 FROM {entry} AS r WHERE r.sign = -1 AND r.entry_id = e.entry_id)"
+    net = f"{entry} AS row WHERE sign = 1 AND {may_change} AND entry_id NOT IN (SELECT entry_id FROM {entry} WHERE sign = -1)"
     store.execute(
         f"CREATE OR REPLACE TEMP TABLE {_CHANGE} AS SELECT {names}, is_open, sum(side)::BIGINT AS side, max(entry_id) AS entry_id FROM ("
         f"SELECT {names}, is_open, 1 AS side, CAST(NULL AS BIGINT) AS entry_id FROM ({model}) AS posting "
-        f"UNION ALL SELECT {names}, e.is_open, -1, e.entry_id FROM {net}) AS sides GROUP BY {names}, is_open HAVING sum(side) <> 0"
+        f"UNION ALL SELECT {names}, is_open, -1, entry_id FROM {net}) AS sides GROUP BY {names}, is_open HAVING sum(side) <> 0"
     )
     doubled = store.rows(f"SELECT count(*) FROM {_CHANGE} WHERE abs(side) > 1")[0][0]
     if doubled:

@@ -7,7 +7,8 @@ is what ``posting`` finds against the net of what was posted before.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from importlib.resources import files
 from typing import Final
 
@@ -29,6 +30,8 @@ class Ledger:
     ledger's SELECT yields ``key_no`` (from ``dim.<name>_key``) in their place, the view ``ledger.<name>`` shows the names.
     ``open_when``: a condition on the ledger's own columns: rows that still move with the instant as of which the facts speak (an interval
     without an end, an hour that is still running). They are replaced by the next run; all others only by reversal.
+    ``closed_by``: tables of samples and how far they were thinned (``store.thinned``): on such a day the ledger can no longer be computed from
+    what is left, so its rows of that day stand as they were posted.
     ``findings_file``: a SELECT with the columns of ``ledger.finding`` over facts, dimensions and ledgers up to this one, or None.
     """
 
@@ -36,6 +39,7 @@ class Ledger:
     columns: tuple[LedgerColumn, ...]
     sql_file: str
     open_when: str
+    closed_by: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     findings_file: str | None = None
     stages: tuple[str, ...] = ()
     key_columns: tuple[str, ...] = ()
@@ -129,6 +133,7 @@ SUPPLY: Final = Ledger(
     ),
     sql_file="supply.sql",
     open_when=_RUNNING_GRAIN,
+    closed_by={"device_sample": ("dropped",)},
     findings_file="supply_findings.sql",
     stages=("supply_site", "supply_stretch", "supply_piece", "supply_load", "supply_place"),
     key_columns=("cluster", "place_kind", "place_id", "node", "device_uuid"),
@@ -158,6 +163,7 @@ USAGE: Final = Ledger(
     ),
     sql_file="usage.sql",
     open_when=_RUNNING_GRAIN,
+    closed_by={"device_sample": ("reduced", "dropped"), "process_sample": ("reduced", "dropped")},
     stages=("usage_stretch", "usage_process", "usage_holder"),
 )
 
