@@ -98,11 +98,12 @@ class PrometheusSetting(BaseModel):
 
 
 class KubernetesSetting(BaseModel):
-    """One cluster that is watched; ``name`` is written into its facts. Reached through a kubeconfig, from within a pod, or by address."""
+    """One cluster that is watched; ``name`` is written into its facts (None = that of the settings). Reached through a kubeconfig, from within a
+    pod, or by address."""
 
     model_config = _STRICT
 
-    name: ClusterName = "default"
+    name: ClusterName | None = None
     interval: Interval = 30 * SECOND_US
     kubeconfig: Path | None = None
     context: str | None = Field(default=None, max_length=500)

@@ -119,7 +119,7 @@ class ClusterWatch:
         A kind that is still ``starting`` then was not seen."""
         latest = time.monotonic() + deadline_seconds
         while True:
-            settled = self.is_settled or time.monotonic() >= latest
+            settled = self.is_settled or self._stopping.is_set() or time.monotonic() >= latest
             found = self.drain(self._clock.now())
             if settled or found.changed or found.gone:
                 yield found
