@@ -162,3 +162,12 @@ def test_sources_may_stand_in_the_environment(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setenv("STEELYARD_COLLECTION__POST_INTERVAL", "5s")
     settings = load_settings(tmp_path)
     assert (settings.scrape[0].name, settings.collection.post_interval) == ("a", 5_000_000)
+
+
+def test_a_cluster_without_a_name_is_that_of_the_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "steelyard.toml").write_text('cluster = "east-1"\n[[kubernetes]]\nin_cluster = true\n')
+    assert load_settings(tmp_path).kubernetes[0].name == "east-1"
+    monkeypatch.setenv("STEELYARD_CLUSTER", "west-2")
+    assert load_settings(tmp_path).kubernetes[0].name == "west-2"
+    (tmp_path / "steelyard.toml").write_text('[[kubernetes]]\nin_cluster = true\nname = "own"\n')
+    assert load_settings(tmp_path).kubernetes[0].name == "own"

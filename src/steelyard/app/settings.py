@@ -121,6 +121,16 @@ class Settings(BaseSettings):
     collection: CollectionSetting = Field(default_factory=CollectionSetting)
     retention: RetentionSetting = Field(default_factory=RetentionSetting)
 
+    @model_validator(mode="before")
+    @classmethod
+    def _clusters_have_names(cls, values: Any) -> Any:
+        """A watched cluster without a name is the cluster of these settings."""
+        clusters = values.get("kubernetes") if isinstance(values, dict) else None
+        if isinstance(clusters, list) and "cluster" in values:
+            named = [{"name": values["cluster"], **each} if isinstance(each, dict) else each for each in clusters]
+            return {**values, "kubernetes": named}
+        return values
+
     @field_validator("grain_minutes", mode="before")
     @classmethod
     def _whole_minutes(cls, value: object) -> object:

@@ -98,12 +98,12 @@ class PrometheusSetting(BaseModel):
 
 
 class KubernetesSetting(BaseModel):
-    """One cluster that is watched; ``name`` is written into its facts (None = that of the settings). Reached through a kubeconfig, from within a
-    pod, or by address."""
+    """One cluster that is watched; ``name`` is written into its facts (``Settings`` gives one without a name its own). Reached through a
+    kubeconfig, from within a pod, or by address."""
 
     model_config = _STRICT
 
-    name: ClusterName | None = None
+    name: ClusterName = "default"
     interval: Interval = 30 * SECOND_US
     kubeconfig: Path | None = None
     context: str | None = Field(default=None, max_length=500)

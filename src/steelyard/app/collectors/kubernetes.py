@@ -44,12 +44,11 @@ class KubernetesCollector:
     """Implements ``Collector`` for one ``[[kubernetes]]``. The watch goes on between rounds; it comes back by itself, so rounds are not put off."""
 
     def __init__(self, setting: KubernetesSetting, cluster: str, settings: ReadSettings) -> None:
-        named = setting.name or cluster
-        self.name = f"kubernetes/{named}"
+        self.name = f"kubernetes/{setting.name}"
         self.source = SOURCE
         self.interval_us = self.backoff_us_max = setting.interval
-        self._watch = ClusterWatch(target_of(setting, named))
-        self._ctx = ReadContext(cluster=named, file=self.name, settings=settings)
+        self._watch = ClusterWatch(target_of(setting))
+        self._ctx = ReadContext(cluster=setting.name, file=self.name, settings=settings)
         self._objects = WatchedObjects()
         self._is_listed = False
 
@@ -102,10 +101,10 @@ class KubernetesCollector:
         yield from read_listing(listing, there, replace(ctx, observed_at=at))
 
 
-def target_of(setting: KubernetesSetting, cluster: str) -> ClusterTarget:
+def target_of(setting: KubernetesSetting) -> ClusterTarget:
     """The cluster as the watch takes it."""
     return ClusterTarget(
-        cluster=setting.name or cluster,
+        cluster=setting.name,
         kubeconfig=setting.kubeconfig,
         context=setting.context,
         address=setting.address,
