@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from steelyard.app.posting import post
-from steelyard.app.prometheus_history import BACKFILLED, backfill, chunks, done_windows
+from steelyard.app.prometheus_history import BACKFILLED, backfill, chunks, done_windows, fill, reaches_back_to
 from steelyard.app.settings import Settings
 from steelyard.facts.base import Fact
 from steelyard.facts.device_sample import DeviceSample
@@ -18,7 +18,7 @@ from steelyard.facts.request import Request
 from steelyard.facts.sighting import Sighting
 from steelyard.facts.source_status import SourceStatus
 from steelyard.primitives.errors import SourceUnavailable
-from steelyard.primitives.instant import HOUR_US, SECOND_US, Window, parse_instant
+from steelyard.primitives.instant import DAY_US, HOUR_US, SECOND_US, Window
 from steelyard.sources.prometheus import PrometheusApi, PrometheusEndpoint
 from steelyard.sources.shared.context import ReadContext
 from steelyard.store import Store
@@ -164,10 +164,39 @@ def test_a_back_fill_that_was_cut_off_goes_on_at_the_first_missing_chunk_and_end
     assert len(whole[0]) == window.duration_us // SECOND_US
 
 
-def test_nothing_is_taken_in_of_a_closed_period() -> None:
-    window = Window(parse_instant("2026-01-01T00:00:00Z"), parse_instant("2026-01-02T00:00:00Z"))
-    with Store.open_memory() as store, PrometheusApi(PrometheusEndpoint("http://127.0.0.1:9")) as api:
-        assert backfill(store, api, window, ReadContext(), not_before=window.end) == 0
+def test_nothing_is_taken_in_of_a_closed_period(remembered: tuple[str, Window]) -> None:
+    url, window = remembered
+    middle = window.start + SECOND_US
+    with Store.open_memory() as store, PrometheusApi(PrometheusEndpoint(url)) as api:
+        store.close_until(middle)
+        store.close_until(window.start)
+        ctx = ReadContext(observed_at=time.time_ns() // 1_000)
+        filled = [part for part, _new in fill(store, api, window, ctx, chunk_us=SECOND_US, step_us=SECOND_US)]
+        assert filled[0].start == middle
+        assert filled[-1].end == window.end
+        assert store.rows("SELECT epoch_us(min(occurred_at)) FROM fact.device_sample") == [(middle,)]
+        store.close_until(window.end)
+        assert backfill(store, api, window, ctx) == 0
+
+
+def test_a_period_that_is_closed_while_its_chunk_is_fetched_stays_closed(remembered: tuple[str, Window]) -> None:
+    url, window = remembered
+    ctx = ReadContext(observed_at=time.time_ns() // 1_000)
+    with Store.open_memory() as store, PrometheusApi(PrometheusEndpoint(url)) as api:
+        steps = fill(store, api, window, ctx, chunk_us=SECOND_US, step_us=SECOND_US)
+        first, new_count = next(steps)
+        assert new_count > 0
+        store.close_until(window.end)
+        assert list(steps) == []
+        assert done_windows(store, "default") == [first]
+
+
+def test_it_reaches_back_to_the_first_day_with_a_metric_that_is_read(remembered: tuple[str, Window]) -> None:
+    url, window = remembered
+    with PrometheusApi(PrometheusEndpoint(url)) as api:
+        day = window.start // DAY_US * DAY_US
+        assert reaches_back_to(api, Window(window.start - 5 * DAY_US, window.end)) in (day, day - DAY_US)
+        assert reaches_back_to(api, Window(window.start - 5 * DAY_US, day - DAY_US)) == day - DAY_US
 
 
 def test_a_pod_that_ended_while_nobody_looked_is_missed_when_somebody_looks_again(tmp_path: Path) -> None:

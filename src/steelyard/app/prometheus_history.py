@@ -1,6 +1,6 @@
 """History from what a Prometheus already has: samples of cards and holdings of pods, chunk by chunk, oldest first, each chunk whole.
 
-``backfill`` stores each chunk in one transaction with a status that says which stretch it was, so whoever is killed goes on at the first
+``fill`` stores each chunk in one transaction with a status that says which stretch it was, so whoever is killed goes on at the first
 chunk that is missing. Facts carry ``confidence = backfilled``. The trick to know: reductions of one minute are made by the server (means of
 ratios, power and clocks; the last sample of counters, masks, memory and flags), stamped with the start of the minute that they stand for.
 """
@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from steelyard.app.metric_readers import read_points
+from steelyard.app.collectors.rounds import Round
+from steelyard.app.metric_readers import read_points, reader_of
 from steelyard.app.prometheus_round import asked_names
 from steelyard.facts.base import Fact
 from steelyard.facts.device_sample import DeviceSample
@@ -25,7 +26,7 @@ from steelyard.facts.request import Request
 from steelyard.facts.sighting import Sighting
 from steelyard.facts.source_status import SourceStatus
 from steelyard.primitives.errors import SourceMalformed
-from steelyard.primitives.instant import HOUR_US, MINUTE_US, DurationUs, Instant, Window
+from steelyard.primitives.instant import DAY_US, HOUR_US, MINUTE_US, DurationUs, Instant, Window
 from steelyard.sources.shared.context import ReadContext
 from steelyard.sources.shared.metric_points import MetricPoint
 from steelyard.sources.shared.pods import parse_pod
@@ -67,12 +68,7 @@ def chunks(
 
     ``window`` is cut to whole steps since the epoch. Raises SourceUnavailable in the middle of a chunk: then nothing of that chunk is yielded.
     """
-    from steelyard.sources.prometheus import missing_chunks
-
-    whole = Window(
-        -(-window.start // step_us) * step_us, max(-(-window.start // step_us), window.end // step_us) * step_us
-    )
-    for part in missing_chunks(whole, chunk_us, done):
+    for part in missing(window, done, chunk_us=chunk_us, step_us=step_us):
         facts: list[Fact] = []
         samples = _samples(api, part, ctx, step_us, facts)
         holdings = _holdings(api, part, ctx, step_us, facts)
@@ -82,9 +78,70 @@ def chunks(
         yield Chunk(part, facts)
 
 
+def missing(
+    window: Window, done: Iterable[Window], *, chunk_us: DurationUs = HOUR_US, step_us: DurationUs = MINUTE_US
+) -> list[Window]:
+    """The chunks of the window, cut to whole steps since the epoch, that are not ``done``, oldest first."""
+    from steelyard.sources.prometheus import missing_chunks
+
+    start = -(-window.start // step_us) * step_us
+    return list(missing_chunks(Window(start, max(start, window.end // step_us * step_us)), chunk_us, done))
+
+
+def reaches_back_to(api: PrometheusApi, window: Window) -> Instant:
+    """The start of the first day within the window in which the Prometheus has any metric that is read; the window's end where there is none.
+
+    Raises SourceUnavailable.
+    """
+    from steelyard.sources.kube_state_metrics.names import PRESENCE
+    from steelyard.sources.prometheus import chunks_of
+
+    for day in chunks_of(window, DAY_US):
+        names = api.names(day)
+        if names is None or any(name == PRESENCE or reader_of(name) is not None for name in names):
+            return day.start
+    return window.end
+
+
 def done_windows(store: Store, cluster: str, origin: str = SOURCE) -> list[Window]:
     """The stretches that are stored already, oldest first."""
     return store.stretches(cluster, KIND, f"prometheus/{origin}")
+
+
+def fill(
+    store: Store,
+    api: PrometheusApi,
+    window: Window,
+    ctx: ReadContext,
+    *,
+    chunk_us: DurationUs = HOUR_US,
+    step_us: DurationUs = MINUTE_US,
+    origin: str = SOURCE,
+) -> Iterator[tuple[Window, int]]:
+    """Store what is missing of the window, chunk by chunk, each in one transaction; the chunks and how many facts of each were new.
+
+    Nothing is taken in from before ``Store.closed_until``, which is looked at again in each transaction. The ledgers are posted by whoever calls.
+    Raises SourceUnavailable where the Prometheus stops to answer: the chunks before stay.
+    """
+    window = after_closed(store, window)
+    done = done_windows(store, ctx.cluster, origin)
+    for chunk in chunks(api, window, ctx, done, chunk_us=chunk_us, step_us=step_us, origin=origin):
+        found = Round(f"{KIND}/{origin}", ctx.observed_at)
+        found.add(chunk.facts)
+        chunk.facts.clear()
+        with store.transaction():
+            if after_closed(store, chunk.window) != chunk.window:
+                continue  # its period was closed meanwhile
+            new_count = store.append_tables(found.joined()).new
+            if new_count:
+                store.mark_collected()
+        yield chunk.window, new_count
+
+
+def after_closed(store: Store, window: Window) -> Window:
+    """What of the window lies behind the last closed period; an empty window at its end where nothing does."""
+    closed = store.closed_until()
+    return window if closed is None else Window(min(max(window.start, closed), window.end), window.end)
 
 
 def backfill(
@@ -93,27 +150,15 @@ def backfill(
     window: Window,
     ctx: ReadContext,
     *,
-    not_before: Instant | None = None,
     chunk_us: DurationUs = HOUR_US,
     step_us: DurationUs = MINUTE_US,
     origin: str = SOURCE,
     progress: Callable[[Window], None] = lambda window: None,
 ) -> int:
-    """Store what is missing of the window, chunk by chunk; how many chunks. The ledgers are posted by whoever calls, once.
-
-    ``not_before``: the end of the last closed period; nothing before it is taken in. Raises SourceUnavailable where the Prometheus stops to
-    answer: the chunks before stay.
-    """
-    start = window.start if not_before is None else max(window.start, not_before)
-    if start >= window.end:
-        return 0
+    """``fill`` to its end; how many chunks."""
     count = 0
-    done = done_windows(store, ctx.cluster, origin)
-    for chunk in chunks(api, Window(start, window.end), ctx, done, chunk_us=chunk_us, step_us=step_us, origin=origin):
-        with store.transaction():
-            if store.append(chunk.facts).new:
-                store.mark_collected()
-        progress(chunk.window)
+    for part, _new_count in fill(store, api, window, ctx, chunk_us=chunk_us, step_us=step_us, origin=origin):
+        progress(part)
         count += 1
     return count
 

@@ -23,7 +23,7 @@ from steelyard.facts.base import Fact
 from steelyard.facts.registry import FACTS
 from steelyard.primitives.errors import InvariantError, StoreDamaged, StoreFailed, StoreLocked, UsageError
 from steelyard.primitives.i18n import _
-from steelyard.primitives.instant import Window
+from steelyard.primitives.instant import Instant, Window
 from steelyard.store import appending, migrations, rewriting
 from steelyard.store.appending import BATCH, AppendResult
 from steelyard.store.columns import ARROW_TYPES, by_class, check, join, table_of
@@ -36,6 +36,7 @@ _IDENTIFIER: Final = re.compile(r"[a-z_][a-z0-9_]*(\.[a-z_][a-z0-9_]*)?\Z")
 _MAGIC: Final = b"DUCK"
 _HEADERS_BYTES: Final = 3 * 4096
 _BATCH_ROWS: Final = 16_384
+_CLOSED: Final = "books/closed_until"
 _SETTINGS: Final = {"autoinstall_known_extensions": "false", "autoload_known_extensions": "false"}
 
 
@@ -302,6 +303,16 @@ class Store:
         """Remember where a collector stands: within the transaction of the round."""
         self.execute("DELETE FROM store.cursor WHERE name = ?", [name])
         self.execute("INSERT INTO store.cursor VALUES (?, ?)", [name, value])
+
+    def closed_until(self) -> Instant | None:
+        """The end of the last period whose books are closed: nothing from before it is taken in afterwards. None = no period is closed."""
+        found = self.cursor(_CLOSED)
+        return None if found is None else int(found)
+
+    def close_until(self, end: Instant) -> None:
+        """Say that the books are closed up to ``end``; within the transaction that closes them. It never goes back."""
+        known = self.closed_until()
+        self.keep_cursor(_CLOSED, str(end if known is None else max(end, known)))
 
     def stretches(self, cluster: str, kind: str, scope: str) -> list[Window]:
         """The stretches that good statuses of this kind and scope say were seen or taken in, oldest first."""
