@@ -10,6 +10,7 @@ import json
 import shutil
 import tempfile
 from collections.abc import Callable
+from contextlib import suppress
 from importlib.metadata import version
 from pathlib import Path
 from typing import Final
@@ -45,6 +46,7 @@ from steelyard.surfaces.shared.upkeep_ports import BackupReport, StandbyReport
 
 EXPORTS: Final = "facts"
 STANDBY_MARK: Final = "standby.json"
+LAST_BACKUP: Final = "last-backup.json"
 _SCRATCH: Final = ".restoring"
 _HARMLESS: Final = frozenset({_SCRATCH, "server.lock", "lost+found"})
 
@@ -62,7 +64,18 @@ def back_up(store: Store, directory: Path, destination: Path, clock: Clock) -> B
             residual_gpu_us=_residual(reader),
             files=[settings] if settings.is_file() else [],
         )
+    with suppress(OSError):  # the backup is whole; that the directory cannot note it takes nothing from it
+        mark = {"created_at": manifest.created_at, "path": str(destination.absolute())}
+        write_whole(directory / LAST_BACKUP, json.dumps(mark).encode("ascii") + b"\n")
     return _report(destination, manifest)
+
+
+def last_backup_at(directory: Path) -> Instant | None:
+    """When the directory was backed up last, as it noted; None where it noted none."""
+    try:
+        return parse_instant(json.loads((directory / LAST_BACKUP).read_bytes())["created_at"])
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        return None
 
 
 def verify(source: Path) -> BackupReport:

@@ -12,9 +12,14 @@ FOLDER: Final = "demo-sources"
 MARK: Final = "spec.json"
 
 
+def is_demo(directory: Path) -> bool:
+    """Whether the directory holds a simulated estate."""
+    return (directory / FOLDER / MARK).is_file()
+
+
 def refuse_in_demo(directory: Path) -> None:
     """Raises UsageError where the directory holds a demo: real facts beside simulated ones would make figures of neither."""
-    if (directory / FOLDER / MARK).is_file():
+    if is_demo(directory):
         raise UsageError(
             _("{directory} holds a simulated estate: name another directory for real files with --data").format(
                 directory=directory

@@ -15,6 +15,7 @@ from typing import Final
 from steelyard.app.collection import CollectionLoop, CollectionSpec, CollectorOf
 from steelyard.app.collectors.configured import configured
 from steelyard.app.demo_mark import refuse_in_demo
+from steelyard.app.doctor.examining import doctor_endpoints
 from steelyard.app.holding import DirectoryClaim
 from steelyard.app.intake import AuditIntake
 from steelyard.app.posting import post, post_what_was_cut_off
@@ -59,7 +60,8 @@ class DirectoryServer:
             collectors = collection_over(store, self._settings, makers, self._clock)
             served = Served(store, self._directory, self._settings, self._clock)
             intake = audit_endpoints(AuditIntake(collectors, self._settings, self._clock))
-            app = create(served.ports(collectors, spool), self._clock, (*intake, *self._further(store)))
+            doctor = doctor_endpoints(store, self._directory, self._settings, self._clock)
+            app = create(served.ports(collectors, spool), self._clock, (*intake, *doctor, *self._further(store)))
             listening = Listening.open(self._directory, listen)
             address = ServerAddress(listening.path, os.getpid(), listening.address, self._clock.now())
 

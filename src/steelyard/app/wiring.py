@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 from steelyard.answers.contract import Answer
 from steelyard.primitives.errors import StoreLocked
+from steelyard.primitives.instant import DurationUs
+from steelyard.surfaces.shared.doctor_ports import DoctorReport
 from steelyard.surfaces.shared.ports import (
     Demo,
     DemoSpec,
@@ -246,6 +248,26 @@ class DirectoryUpkeep:
         return OwnUpkeep(self._directory, lambda: _settings_of(self._directory), WallClock())
 
 
+class DirectoryDoctor:
+    """Implements ``ports.Doctor`` for one data directory: its server's, which looks from where it stands, else one of our own."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+
+    def examine(self, deadline_us: DurationUs) -> DoctorReport:
+        """Look at everything; see ``Doctor``."""
+        from steelyard.surfaces.shared.doctor_client import RemoteDoctor
+
+        def own() -> DoctorReport:
+            from steelyard.app.doctor.examining import OwnDoctor
+            from steelyard.primitives.clock import WallClock
+
+            return OwnDoctor(self._directory, settings, WallClock()).examine(deadline_us)
+
+        settings = _settings_of(self._directory)
+        return _served_or_own(self._directory, lambda client: RemoteDoctor(client).examine(deadline_us), own)
+
+
 class DirectoryDemo:
     """Implements ``ports.Demo`` for one data directory, which no server may hold: a demo is there as a whole or not at all."""
 
@@ -306,4 +328,5 @@ def ports() -> Ports:
         server=_server,
         collection=DirectoryRound,
         live_demo=_live_demo,
+        doctor=DirectoryDoctor,
     )

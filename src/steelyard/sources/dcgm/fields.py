@@ -96,6 +96,12 @@ def field_number(name: str) -> int | None:
     return field_numbers().get(upper[len(PREFIX) :]) if upper.startswith(PREFIX) else None
 
 
+@cache
+def field_names(number: int) -> tuple[str, ...]:
+    """The names of a field with their prefix, the current one first; none where no release has it."""
+    return tuple(f"{PREFIX}{name}" for name, known in field_numbers().items() if known == number)
+
+
 def exported_names() -> frozenset[str]:
     """The names, current and former, under which the fields that are read are exported; the windowed Xid count with them."""
     read = {*GAUGES, XID}

@@ -76,7 +76,9 @@ class _Status(msgspec.Struct):
 
 
 class ClusterClient:
-    """GET requests to one API server, from any number of threads. Raises SourceUnavailable where the configuration cannot be used."""
+    """GET requests to one API server, from any number of threads. Raises SourceUnavailable where the configuration cannot be used.
+
+    ``date``: the Date header of the last answer as sent, '' before the first: the server's clock."""
 
     def __init__(self, target: ClusterTarget, request_seconds: float = 30.0) -> None:
         from lightkube.config import client_adapter
@@ -85,6 +87,7 @@ class ClusterClient:
         self._lock = threading.Lock()
         self._sockets: set[socket.socket] = set()
         self._closed = False
+        self.date = ""
         try:
             parameters = client_adapter.ConnectionParams()
             self._http = client_adapter.Client(_configuration(target), parameters)
@@ -116,6 +119,7 @@ class ClusterClient:
             response = self._http.send(request, stream=True)
         except _faults() as error:
             raise self._unavailable(error) from error
+        self.date = response.headers.get("date", "")[:100]
         opened = self._note(response)
         try:
             if response.status_code != 200:

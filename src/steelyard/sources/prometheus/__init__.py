@@ -5,7 +5,7 @@ Both yield points; what they mean is read elsewhere.
 
 from __future__ import annotations
 
-from steelyard.sources.prometheus.api import PrometheusApi, step_text
+from steelyard.sources.prometheus.api import Condition, PrometheusApi, step_text
 from steelyard.sources.prometheus.endpoint import PrometheusEndpoint
 from steelyard.sources.prometheus.remote_write import (
     Received,
@@ -17,6 +17,7 @@ from steelyard.sources.prometheus.remote_write import (
 from steelyard.sources.prometheus.windows import chunks_of, missing_chunks
 
 __all__ = [
+    "Condition",
     "PrometheusApi",
     "PrometheusEndpoint",
     "Received",

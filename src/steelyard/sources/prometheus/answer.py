@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -80,6 +80,14 @@ class Answer:
             return msgspec.json.decode(self.data, type=list[str])
         except _UNREADABLE as error:
             raise _malformed(error, self.data) from None
+
+    def text_of(self, key: str) -> str | None:
+        """A text of an object, cut to a bound; None where it has none of that name. Raises SourceMalformed where the data is no object."""
+        try:
+            found = msgspec.json.decode(self.data, type=dict[str, Any]).get(key)
+        except _UNREADABLE as error:
+            raise _malformed(error, self.data) from None
+        return _cut(found) if isinstance(found, str) and found else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Final
 
@@ -39,6 +40,15 @@ _TIMEOUTS_MAX: Final = 4
 _SAID_MAX: Final = 10_000
 
 _Ask = Callable[[Sequence[str], Window], Answer]
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """``version`` and ``retention`` in the server's own words (``15d``, ``15d or 50GiB``); ``date``: the Date header of an answer."""
+
+    version: str | None
+    retention: str | None
+    date: str
 
 
 class PrometheusApi:
@@ -73,6 +83,19 @@ class PrometheusApi:
         except (TooMuch, SourceUnsupported, SourceMalformed):
             return None
         return sorted({name for name in found if _METRIC_NAME.match(name)})
+
+    def condition(self) -> Condition:
+        """What the server says of itself; what it does not say is None. Raises SourceUnavailable, and SourceUnsupported where no Prometheus API
+        is there at all."""
+        self._asker.ask("query", {"query": "1"}, get=True)
+        date = self._asker.date
+        said: dict[str, str | None] = {}
+        for path, key in (("status/buildinfo", "version"), ("status/runtimeinfo", "storageRetention")):
+            try:
+                said[key] = self._asker.ask(path, {}, get=True).text_of(key)
+            except (TooMuch, SourceUnsupported, SourceMalformed, SourceUnavailable):
+                said[key] = None  # Mimir and others have no such page, which is no fault
+        return Condition(said["version"], said["storageRetention"], date)
 
     def points(self, names: Collection[str], window: Window, ctx: ReadContext) -> Iterator[MetricPoint | Finding]:
         """The stored samples of these metrics within the window, with their own stamps, series by series; and findings for what the server

@@ -48,7 +48,8 @@ class TooMuch(Exception):
 
 
 class Asker:
-    """Asks one endpoint. Raises UsageError where the endpoint cannot be spoken to as it is set up."""
+    """Asks one endpoint. Raises UsageError where the endpoint cannot be spoken to as it is set up. ``date``: the Date header of its last
+    answer as sent, '' before the first."""
 
     def __init__(self, endpoint: PrometheusEndpoint, transport: httpx.BaseTransport | None = None) -> None:
         import httpx
@@ -57,6 +58,7 @@ class Asker:
         self._base = endpoint.url.rstrip("/")
         self._posting = True
         self._closed = False
+        self.date = ""
         auth = (endpoint.username, endpoint.password or "") if endpoint.username is not None else None
         try:
             self._client = httpx.Client(
@@ -105,6 +107,7 @@ class Asker:
         url = f"{self._base}/api/v1/{path}"
         how: dict[str, Any] = {"data": dict(parameters)} if method == "POST" else {"params": dict(parameters)}
         with self._client.stream(method, url, **how) as reply:
+            self.date = reply.headers.get("date", "")[:100]
             limit = self._endpoint.response_bytes_max if reply.status_code == 200 else ERROR_BYTES_MAX
             pieces, size = [], 0
             for piece in reply.iter_bytes():

@@ -27,7 +27,8 @@ _RETRY_AFTER_SECONDS_MAX: Final = 3_600
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
-    """What a target sent, with its headers in lower case; or ``error``, and then nothing of it counts. ``seconds``: how long it took."""
+    """What a target sent, with its headers in lower case; or ``error``, and then nothing of it counts. ``seconds``: how long it took.
+    ``date``: its Date header as sent, the clock of whoever answered."""
 
     target: Target
     body: bytes = b""
@@ -36,6 +37,7 @@ class Fetched:
     error: str | None = None
     retry_after_seconds: float | None = None
     seconds: float = 0.0
+    date: str = ""
 
 
 class Scraper:
@@ -154,6 +156,7 @@ class Scraper:
                 response.headers.get("content-encoding", "").strip().lower(),
                 response.headers.get("content-type", "").strip().lower(),
                 seconds=asyncio.get_running_loop().time() - began,
+                date=response.headers.get("date", "").strip(),
             )
 
 

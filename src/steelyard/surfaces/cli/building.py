@@ -13,6 +13,7 @@ from steelyard.primitives.errors import SteelyardError
 from steelyard.primitives.i18n import _, choose
 from steelyard.surfaces.cli import options
 from steelyard.surfaces.cli.collecting import add_collecting
+from steelyard.surfaces.cli.doctor import add_doctor
 from steelyard.surfaces.cli.imports import add_imports
 from steelyard.surfaces.cli.language import check_language
 from steelyard.surfaces.cli.output import put_out
@@ -47,6 +48,7 @@ def build(ports: Ports) -> typer.Typer:
     add_questions(app, ports)
     add_serving(app, ports)
     add_upkeep(app, ports)
+    add_doctor(app, ports)
     epilog = _("Example: {command}").format(command="steelyard version --json")
     app.command("version", help=_("The version of this program."), epilog=epilog)(_version)
     return app

@@ -10,6 +10,7 @@ from typing import Protocol
 from steelyard.answers.contract import Answer
 from steelyard.primitives.errors import InvariantError
 from steelyard.primitives.instant import DurationUs, Instant, Window
+from steelyard.surfaces.shared.doctor_ports import Doctor
 from steelyard.surfaces.shared.service_ports import OneRound, Server, Started, Tokens
 from steelyard.surfaces.shared.upkeep_ports import Upkeep
 
@@ -133,6 +134,10 @@ def _no_upkeep(directory: Path) -> Upkeep:
     raise InvariantError("these ports have no upkeep")
 
 
+def _no_doctor(directory: Path) -> Doctor:
+    raise InvariantError("these ports have no doctor")
+
+
 @dataclass(frozen=True, slots=True)
 class Ports:
     """All doors a surface is given. ``kinds``: the names of the kinds of file that an import may be told."""
@@ -146,3 +151,4 @@ class Ports:
     upkeep: Callable[[Path], Upkeep] = _no_upkeep
     collection: Callable[[Path], OneRound] = _no_collection
     live_demo: Callable[[Path], LiveDemo] = _no_live_demo
+    doctor: Callable[[Path], Doctor] = _no_doctor
