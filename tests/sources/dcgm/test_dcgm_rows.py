@@ -213,4 +213,7 @@ def test_the_handed_issue_lines_are_all_accounted_for(shared: Path) -> None:
         "DCGM_FI_DEV_VGPU_LICENSE_STATUS": 1,
         "DCGM_FI_DEV_MEMORY_TEMP": 1,
     }
-    assert [fact.code for fact in facts if isinstance(fact, Finding)] == ["row_without_device"]
+    assert [fact.code for fact in facts if isinstance(fact, Finding)] == [
+        "row_without_device",
+        "gpu_util_not_under_mig",
+    ]

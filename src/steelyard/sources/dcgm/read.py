@@ -7,6 +7,7 @@ Method: field numbers of dcgm_fields.h; one exporter per card and instant. Scept
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from typing import Final
@@ -18,7 +19,7 @@ from steelyard.facts.device import Device
 from steelyard.facts.device_sample import DeviceSample
 from steelyard.facts.partition_sample import PartitionSample
 from steelyard.facts.source_status import SourceStatus
-from steelyard.primitives.instant import AT_OBSERVATION, Instant
+from steelyard.primitives.instant import AT_OBSERVATION, MINUTE_US, Instant
 from steelyard.primitives.unknown import Unknown
 from steelyard.sources.dcgm.fields import FB_USED, GAUGES, GPU_UTIL, OUT_OF_RANGE, PROF_SUSPECT, XID_COUNT, field_number
 from steelyard.sources.dcgm.reduction import (
@@ -30,6 +31,7 @@ from steelyard.sources.dcgm.reduction import (
     unit_is_uncertain,
 )
 from steelyard.sources.dcgm.rows import Attributes, Holder, Place, Row, is_of_card, place_of
+from steelyard.sources.dcgm.series import series_statuses
 from steelyard.sources.dcgm.xid import is_xid, xid_events
 from steelyard.sources.shared.context import ReadContext
 from steelyard.sources.shared.metric_labels import LabelResolver, Resolved
@@ -40,6 +42,13 @@ from steelyard.sources.shared.round_memory import RoundMemory
 
 SOURCE: Final = "dcgm"
 _WHOLE: Final = frozenset(gauge.column for gauge in GAUGES.values() if gauge.whole)
+_INTERVAL_US: Final = 2 * MINUTE_US
+_ATTRIBUTION_SETTINGS: Final = (
+    "DCGM_EXPORTER_KUBERNETES=true",
+    "hostPath volume /var/lib/kubelet/pod-resources",
+    "DCGM_EXPORTER_KUBERNETES_GPU_ID_TYPE=device-name (GKE), else uid",
+    "NVIDIA_RESOURCE_NAMES=<every resource name beside nvidia.com/gpu>",
+)
 _NOT_STORED: Final = frozenset({"memory_free_mib"})
 
 
@@ -49,13 +58,19 @@ def read_dcgm(
     ctx: ReadContext,
     tally: MetricTally | None = None,
     memory: RoundMemory | None = None,
+    *,
+    whole: bool = True,
 ) -> Iterator[Fact]:
-    """The facts of a round. ``memory`` (over rounds) keeps unchanged cards, labels and Xids from being said each time; None = say all."""
-    yield from _Round(resolver, ctx, tally or MetricTally(), memory or RoundMemory()).read(points)
+    """The facts of a round. ``memory`` (over rounds) keeps unchanged cards, labels and Xids from being said each time; None = say all.
+    ``whole``: the points are whole scrapes, so that a field without a row is one that its exporter does not print."""
+    yield from _Round(resolver, ctx, tally or MetricTally(), memory or RoundMemory(), whole).read(points)
 
 
 class _Round:
-    def __init__(self, resolver: LabelResolver, ctx: ReadContext, tally: MetricTally, memory: RoundMemory) -> None:
+    def __init__(
+        self, resolver: LabelResolver, ctx: ReadContext, tally: MetricTally, memory: RoundMemory, whole: bool
+    ) -> None:
+        self._whole = whole
         self.ctx = ctx
         self.refusals = Refusals(ctx, SOURCE)
         self._resolver = resolver
@@ -64,13 +79,15 @@ class _Round:
         self._places: dict[int, tuple[Resolved, Place | None]] = {}
         self._doubled: dict[tuple[str, str], set[str]] = defaultdict(set)
         self._unlabelled: dict[str, tuple[int, int]] = {}
+        self._under_mig: dict[str, set[str]] = defaultdict(set)
 
     def read(self, points: Iterable[MetricPoint]) -> Iterator[Fact]:
-        rows: list[Row] = []
+        every: list[Row] = []
         for point in points:
             row = yield from self._row(point)
             if row is not None:
-                rows.append(row)
+                every.append(row)
+        rows = list(self._of_one_exporter(every))
         cards: dict[tuple[Instant, str], list[Row]] = defaultdict(list)
         exporters: dict[tuple[Instant, str], list[Row]] = defaultdict(list)
         for row in rows:
@@ -81,15 +98,16 @@ class _Round:
         uncertain = {key for key, group in exporters.items() if unit_is_uncertain(group)}
         kept: list[Row] = []
         for (at, uuid), group in sorted(cards.items(), key=lambda item: item[0]):
-            chosen = self._one_exporter(uuid, group)
-            kept.extend(chosen)
-            exporter = (at, chosen[0].place.exporter)
-            truth = reduce_card(chosen, per_pod=exporter in per_pod, uncertain_unit=exporter in uncertain)
-            yield from self._card_facts(uuid, at, chosen, truth)
+            kept.extend(group)
+            exporter = (at, group[0].place.exporter)
+            truth = reduce_card(group, per_pod=exporter in per_pod, uncertain_unit=exporter in uncertain)
+            yield from self._card_facts(uuid, at, group, truth)
         yield from xid_events(kept, self.ctx, self._memory)
         yield from self._round_findings()
         if cards:
             yield self._status({uuid for _, uuid in cards}, max(at for at, _ in cards))
+        if self._whole:
+            yield from series_statuses(kept, self.ctx, self._memory)
         yield from self.refusals.rest()
 
     def _row(self, point: MetricPoint) -> Generator[Fact, None, Row | None]:
@@ -117,25 +135,33 @@ class _Round:
         (self._tally.use if used else self._tally.ignore)(point.name)
         return Row(-1 if number is None else number, point.name, point.value, point.at, place, resolved.labels)
 
-    def _one_exporter(self, uuid: str, rows: list[Row]) -> Sequence[Row]:
-        """The rows of one exporter where several print the card: the one that names pods, else the one with more fields, else the first."""
-        first = rows[0].place.exporter
-        if all(row.place.exporter == first for row in rows):
-            return rows
-        by_target: dict[str, list[Row]] = defaultdict(list)
+    def _of_one_exporter(self, rows: Sequence[Row]) -> Iterator[Row]:
+        """The rows without those that a second exporter of the same card prints beside the first one's, at the same instants or between them."""
+        printed: dict[str, dict[str, list[Row]]] = defaultdict(lambda: defaultdict(list))
         for row in rows:
-            by_target[row.place.exporter].append(row)
-        ranked = sorted(
-            by_target,
-            key=lambda key: (
-                -sum(row.place.holder is not None for row in by_target[key]),
-                -len({row.number for row in by_target[key]}),
-                key,
-            ),
-        )
-        for dropped in ranked[1:]:
-            self._doubled[ranked[0], dropped].add(uuid)
-        return by_target[ranked[0]]
+            printed[row.place.uuid][row.place.exporter].append(row)
+        for uuid, by_exporter in printed.items():
+            if len(by_exporter) == 1:
+                yield from next(iter(by_exporter.values()))
+                continue
+            better: list[tuple[str, list[Instant]]] = []
+            for exporter in sorted(by_exporter, key=lambda each: _rank(by_exporter[each], each)):
+                for row in by_exporter[exporter]:
+                    beside = next((key for key, instants in better if self._is_beside(row.at, instants)), None)
+                    if beside is None:
+                        yield row
+                    else:
+                        self._doubled[beside, exporter].add(uuid)
+                better.append((exporter, sorted({row.at for row in by_exporter[exporter]})))
+
+    def _is_beside(self, at: Instant, instants: Sequence[Instant]) -> bool:
+        """Whether another exporter's samples surround the instant closely. One that began where the other ended has moved: it is no second one."""
+        place = bisect_left(instants, at)
+        if place < len(instants) and instants[place] == at:
+            return True
+        if place in (0, len(instants)):
+            return False
+        return instants[place] - instants[place - 1] <= 2 * (self.ctx.expected_interval_us or _INTERVAL_US)
 
     def _card_facts(self, uuid: str, at: Instant, rows: Sequence[Row], truth: CardTruth) -> Iterator[Fact]:
         attributes = _merged(rows)
@@ -153,6 +179,8 @@ class _Round:
             if self._memory.is_news(f"{code}/{uuid}/{evidence.get('column', '')}", True, self._when(at)):
                 yield from self.refusals.find(code, f"device {uuid}", message, evidence=evidence)
         self._note_attribution(rows, truth)
+        if truth.instances:
+            self._under_mig[rows[0].place.exporter].add(uuid)
 
     def _when(self, at: Instant) -> Instant:
         return self.ctx.observed_at if at == AT_OBSERVATION else at
@@ -304,10 +332,26 @@ class _Round:
                 yield from self.refusals.find(
                     "pod_labels_missing",
                     f"exporter {exporter}",
-                    f"{labelled} of {used} sightings of cards at work name a pod: the others are used by nobody that the exporter knows, "
-                    "which is not idleness",
+                    f"{labelled} of {used} sightings of cards at work name a pod (attribution {100 * labelled // used} %): the others are used by "
+                    "nobody that the exporter knows, which is not idleness; see that it reaches the kubelet's PodResources socket, "
+                    "asks for the ids that the kubelet gives and knows the resource's name",
+                    severity="info" if labelled else "warning",
+                    evidence={
+                        "expected": used,
+                        "found": labelled,
+                        "attribution_percent": 100 * labelled // used,
+                        "exporter_settings": list(_ATTRIBUTION_SETTINGS),
+                    },
+                )
+        for exporter, under_mig in sorted(self._under_mig.items()):
+            if self._memory.is_news(f"under_mig/{exporter}", frozenset(under_mig), when):
+                yield from self.refusals.find(
+                    "gpu_util_not_under_mig",
+                    f"exporter {exporter}",
+                    f"{len(under_mig)} cards are in MIG mode: 203 (GPU_UTIL) and 204 (MEM_COPY_UTIL) are not measurable under MIG and are not "
+                    "0 %; 1001 (GR_ENGINE_ACTIVE) of each instance is used; power, temperature and clocks are the board's, once",
                     severity="info",
-                    evidence={"at_work": used, "labelled": labelled},
+                    evidence={"devices": sorted(under_mig)[:20], "count": len(under_mig), "not_measurable": [203, 204]},
                 )
 
     def _status(self, uuids: set[str], at: Instant) -> SourceStatus:
@@ -325,6 +369,12 @@ class _Round:
             as_of_basis="inferred" if self._when(at) == AT_OBSERVATION else "stamped",
             gap_max_us=self.ctx.expected_interval_us,
         )
+
+
+def _rank(rows: Sequence[Row], exporter: str) -> tuple[float, int, str]:
+    """Which of several exporters of a card is read: the one that names pods, else the one with more fields, else the first by name."""
+    named = sum(row.place.holder is not None for row in rows) / len(rows)
+    return -named, -len({row.number for row in rows}), exporter
 
 
 def _merged(rows: Sequence[Row]) -> Attributes:
