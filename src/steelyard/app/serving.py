@@ -12,6 +12,9 @@ from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Final
 
+from steelyard.app import backfill_rounds
+from steelyard.app.backfill_endpoints import backfill_endpoints
+from steelyard.app.backfilling import BackfillJobs
 from steelyard.app.collection import CollectionLoop, CollectionSpec, CollectorOf
 from steelyard.app.collectors.configured import configured
 from steelyard.app.demo_mark import refuse_in_demo
@@ -57,11 +60,17 @@ class DirectoryServer:
         with DirectoryClaim(self._directory) as claim, Store.open(self._directory) as store:
             post_what_was_cut_off(store, self._settings, self._clock)
             spool = _empty_spool(self._directory)
+            if self._makers is None:
+                makers = [*makers, *backfill_rounds.makers(self._settings, store)]
             collectors = collection_over(store, self._settings, makers, self._clock)
+            backfills = BackfillJobs(store, self._settings, self._clock)
+            backfill = backfill_endpoints(backfills)
             served = Served(store, self._directory, self._settings, self._clock)
             intake = audit_endpoints(AuditIntake(collectors, self._settings, self._clock))
             doctor = doctor_endpoints(store, self._directory, self._settings, self._clock)
-            app = create(served.ports(collectors, spool), self._clock, (*intake, *doctor, *self._further(store)))
+            app = create(
+                served.ports(collectors, spool), self._clock, (*intake, *backfill, *doctor, *self._further(store))
+            )
             listening = Listening.open(self._directory, listen)
             address = ServerAddress(listening.path, os.getpid(), listening.address, self._clock.now())
 
@@ -75,6 +84,7 @@ class DirectoryServer:
             finally:
                 claim.withdraw()
                 listening.close()
+                backfills.stop()
                 collectors.stop()
                 shutil.rmtree(spool, ignore_errors=True)
 

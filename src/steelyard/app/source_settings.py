@@ -11,7 +11,7 @@ from typing import Annotated, Any, Final
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
 from steelyard.primitives.errors import UsageError
-from steelyard.primitives.instant import DAY_US, MINUTE_US, SECOND_US, DurationUs
+from steelyard.primitives.instant import DAY_US, HOUR_US, MINUTE_US, SECOND_US, DurationUs
 from steelyard.surfaces.shared.options import duration_of
 
 TARGETS_MAX: Final = 20_000
@@ -70,9 +70,21 @@ class ScrapeSetting(BaseModel):
         return value
 
 
+class BackfillSetting(BaseModel):
+    """What a server takes in of a Prometheus's past: ``horizon`` back at most (None = as long as samples of a minute are kept), a ``chunk`` each
+    ``interval``."""
+
+    model_config = _STRICT
+
+    horizon: Annotated[DurationUs | None, BeforeValidator(_duration), Field(ge=HOUR_US, le=3_650 * DAY_US)] = None
+    chunk: Annotated[DurationUs, BeforeValidator(_duration), Field(ge=MINUTE_US, le=DAY_US)] = HOUR_US
+    interval: Interval = MINUTE_US
+
+
 class PrometheusSetting(BaseModel):
     """One Prometheus, or what speaks its API (Thanos, Mimir, VictoriaMetrics). ``lag``: how long before now a round's window ends, at least the
-    longest ``scrape_timeout`` of its jobs, so that no scrape is read of which a part is not stored yet."""
+    longest ``scrape_timeout`` of its jobs, so that no scrape is read of which a part is not stored yet. ``backfill``: None = a server leaves its
+    past alone."""
 
     model_config = _STRICT
 
@@ -87,6 +99,7 @@ class PrometheusSetting(BaseModel):
     password_file: Path | None = None
     ca_file: Path | None = None
     org_id: str | None = Field(default=None, max_length=200)
+    backfill: BackfillSetting | None = None
 
     @model_validator(mode="after")
     def _one_way_in(self) -> PrometheusSetting:

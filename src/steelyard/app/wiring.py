@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, TypeVar
 from steelyard.answers.contract import Answer
 from steelyard.primitives.errors import StoreLocked
 from steelyard.primitives.instant import DurationUs
+from steelyard.surfaces.shared.backfill_ports import BackfillProgress, BackfillReport, BackfillRequest
 from steelyard.surfaces.shared.doctor_ports import DoctorReport
 from steelyard.surfaces.shared.ports import (
     Demo,
@@ -203,6 +204,29 @@ class DirectoryRound:
         return _served_or_own(self._directory, served, own)
 
 
+class DirectoryBackfiller:
+    """Implements ``backfill_ports.Backfiller`` for one data directory: its server's, in the background, else over the file."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+
+    def run(self, request: BackfillRequest, progress: BackfillProgress, *, follow: bool = True) -> BackfillReport:
+        """Take in the past; see ``Backfiller``."""
+
+        def served(client: ServerClient) -> BackfillReport:
+            from steelyard.surfaces.shared.backfill_client import RemoteBackfiller
+
+            return RemoteBackfiller(client).run(request, progress, follow=follow)
+
+        def own() -> BackfillReport:
+            from steelyard.app.backfilling import OwnBackfiller
+            from steelyard.primitives.clock import WallClock
+
+            return OwnBackfiller(self._directory, _settings_of(self._directory), WallClock()).run(request, progress)
+
+        return _served_or_own(self._directory, served, own)
+
+
 class DirectoryUpkeep:
     """Implements ``ports.Upkeep`` for one data directory: its server's for what a server does meanwhile, else over the file."""
 
@@ -328,5 +352,6 @@ def ports() -> Ports:
         server=_server,
         collection=DirectoryRound,
         live_demo=_live_demo,
+        backfill=DirectoryBackfiller,
         doctor=DirectoryDoctor,
     )

@@ -12,6 +12,7 @@ import typer
 from steelyard.primitives.errors import SteelyardError
 from steelyard.primitives.i18n import _, choose
 from steelyard.surfaces.cli import options
+from steelyard.surfaces.cli.backfilling import add_backfilling
 from steelyard.surfaces.cli.collecting import add_collecting
 from steelyard.surfaces.cli.doctor import add_doctor
 from steelyard.surfaces.cli.imports import add_imports
@@ -45,6 +46,7 @@ def build(ports: Ports) -> typer.Typer:
     )
     add_imports(app, ports)
     add_collecting(app, ports)
+    add_backfilling(app, ports)
     add_questions(app, ports)
     add_serving(app, ports)
     add_upkeep(app, ports)

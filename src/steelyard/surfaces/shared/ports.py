@@ -10,6 +10,7 @@ from typing import Protocol
 from steelyard.answers.contract import Answer
 from steelyard.primitives.errors import InvariantError
 from steelyard.primitives.instant import DurationUs, Instant, Window
+from steelyard.surfaces.shared.backfill_ports import Backfiller
 from steelyard.surfaces.shared.doctor_ports import Doctor
 from steelyard.surfaces.shared.service_ports import OneRound, Server, Started, Tokens
 from steelyard.surfaces.shared.upkeep_ports import Upkeep
@@ -134,6 +135,10 @@ def _no_upkeep(directory: Path) -> Upkeep:
     raise InvariantError("these ports have no upkeep")
 
 
+def _no_backfill(directory: Path) -> Backfiller:
+    raise InvariantError("these ports take in no past")
+
+
 def _no_doctor(directory: Path) -> Doctor:
     raise InvariantError("these ports have no doctor")
 
@@ -151,4 +156,5 @@ class Ports:
     upkeep: Callable[[Path], Upkeep] = _no_upkeep
     collection: Callable[[Path], OneRound] = _no_collection
     live_demo: Callable[[Path], LiveDemo] = _no_live_demo
+    backfill: Callable[[Path], Backfiller] = _no_backfill
     doctor: Callable[[Path], Doctor] = _no_doctor
