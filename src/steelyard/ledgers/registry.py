@@ -169,5 +169,5 @@ USAGE: Final = Ledger(
 
 LEDGERS: Final[tuple[Ledger, ...]] = (HOLDING, SUPPLY, USAGE)
 
-FINDINGS: Final = ("inventory_findings.sql", "evidence_findings.sql")
+FINDINGS: Final = ("inventory_findings.sql", "evidence_findings.sql", "telemetry_findings.sql")
 """Findings that stand on facts and dimensions alone and belong to no ledger; columns as ``Ledger.findings_file``."""
