@@ -303,3 +303,18 @@ def test_names_are_checked() -> None:
     twice = [lambda: Scripted("a", lambda at: []), lambda: Scripted("a", lambda at: [])]
     with pytest.raises(UsageError, match="two collectors are called a"):
         CollectionLoop(Store.open_memory(), twice, lambda store: 0, WallClock())
+
+
+class Upkeep(Scripted):
+    """Looks after the store; sees nothing of the world."""
+
+    is_upkeep = True
+
+
+def test_upkeep_is_run_on_request_only_when_it_is_named() -> None:
+    makers = [lambda: Scripted("a", lambda at: [], HOUR_US), lambda: Upkeep("keep", lambda at: [], HOUR_US)]
+    with collecting(makers, on_request=True) as (loop, _store):
+        assert [each.name for each in loop.collect_now([]).rounds] == ["a"]
+        assert [each.name for each in loop.collect_now(["keep"]).rounds] == ["keep"]
+    with collecting(makers[1:], on_request=True) as (loop, _store), pytest.raises(UsageError, match="nothing is"):
+        loop.collect_now([])

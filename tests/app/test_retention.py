@@ -21,6 +21,7 @@ from steelyard.store import Store
 from steelyard.store import retention as thinning
 from steelyard.store.retention import SAMPLES
 from tests.app.aged_estate import CARDS, CLOCK, DAYS, FIRST_DAY, SETTINGS, aged, instants, samples
+from tests.app.served_directory import serving, steelyard
 from tests.store.test_rewriting import FILE_NAME
 
 ROUNDS = len(instants(0))
@@ -286,3 +287,13 @@ def test_settings_that_make_no_sense_are_refused(tmp_path: Path, text: str) -> N
 
 def test_the_stock_settings_are_fourteen_and_ninety_days() -> None:
     assert (Settings().retention.raw_days, Settings().retention.minute_days) == (14, 90)
+
+
+def test_a_server_thins_by_itself_and_on_request(data: Path) -> None:
+    with serving(data) as server:
+        asked = steelyard("collect", "--only", "maintenance/retention", "--data", data, cwd=data)
+        assert (asked.returncode, asked.stderr) == (0, b"")
+        assert server.end()[0] == 0
+    with Store.open(data) as store:
+        assert store.rows("SELECT count(*) > 0 FROM store.thinned WHERE level IN ('reduced', 'dropped')") == [(True,)]
+    assert exported(data, "device_sample")

@@ -117,7 +117,8 @@ class CollectionLoop:
         return written.new_count
 
     def _chosen(self, names: Collection[str]) -> list[_Runner]:
-        if not self._runners:
+        sources = [runner for runner in self._runners if not runner.is_upkeep]
+        if not self._runners or not (names or sources):
             raise UsageError(_("nothing is configured to be collected: name sources in steelyard.toml"))
         known = {runner.name: runner for runner in self._runners}
         for name in names:
@@ -125,7 +126,7 @@ class CollectionLoop:
                 raise UsageError(
                     _("no such collector: {name}; there is {known}").format(name=name[:100], known=", ".join(known))
                 )
-        return [runner for runner in self._runners if not names or runner.name in names]
+        return [runner for runner in self._runners if runner.name in names] if names else sources
 
 
 class _Runner:
@@ -150,6 +151,7 @@ class _Runner:
         self._is_fresh = True
         self._is_doubtful = False
         self.name = self._collector.name
+        self.is_upkeep: bool = getattr(self._collector, "is_upkeep", False)
         backoff_us_max = min(spec.backoff_us_max, getattr(self._collector, "backoff_us_max", spec.backoff_us_max))
         self._schedule = Schedule(self.name, self._collector.interval_us, backoff_us_max)
         self._memory = RoundMemory()

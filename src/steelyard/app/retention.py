@@ -97,6 +97,7 @@ class RetentionCollector:
     name = "maintenance/retention"
     source = "steelyard"
     interval_us = DAY_US
+    is_upkeep = True
 
     def __init__(self, store: Store, directory: Path, settings: Settings, clock: Clock) -> None:
         self._store = store

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable, Collection, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -22,6 +23,7 @@ from steelyard.app.doctor.examining import doctor_endpoints
 from steelyard.app.holding import DirectoryClaim
 from steelyard.app.intake import AuditIntake
 from steelyard.app.posting import post, post_what_was_cut_off
+from steelyard.app.retention import RetentionCollector
 from steelyard.app.served import Served
 from steelyard.app.settings import Settings
 from steelyard.primitives.clock import Clock, WallClock
@@ -61,7 +63,8 @@ class DirectoryServer:
             post_what_was_cut_off(store, self._settings, self._clock)
             spool = _empty_spool(self._directory)
             if self._makers is None:
-                makers = [*makers, *backfill_rounds.makers(self._settings, store)]
+                keep = partial(RetentionCollector, store, self._directory, self._settings, self._clock)
+                makers = [*makers, *backfill_rounds.makers(self._settings, store), keep]
             collectors = collection_over(store, self._settings, makers, self._clock)
             backfills = BackfillJobs(store, self._settings, self._clock)
             backfill = backfill_endpoints(backfills)

@@ -17,7 +17,8 @@ from steelyard.primitives.instant import DurationUs, Instant
 class Collector(Protocol):
     """One source that is looked at in rounds. ``name``: unique among the collectors, such as ``scrape/dcgm``. ``source``: what its own
     findings and failures carry as their source, such as ``kube_api``. ``interval_us``: from the start of a round to the start of the next. One
-    that reconnects by itself may have ``backoff_us_max``, the longest pause between its rounds after failures."""
+    that reconnects by itself may have ``backoff_us_max``, the longest pause between its rounds after failures; one that looks after the
+    store and sees nothing of the world has ``is_upkeep = True``, and is run on request only when it is named."""
 
     @property
     def name(self) -> str:

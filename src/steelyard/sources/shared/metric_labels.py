@@ -73,9 +73,9 @@ class LabelResolver:
             if "job" not in labels and "instance" not in labels:
                 continue
             target = (labels.get("job"), labels.get("instance"))
-            hidden = [name.removeprefix(EXPORTED) for name in labels if name.startswith(EXPORTED)]
-            if hidden:
-                self._hidden.setdefault(target, set()).update(hidden)
+            exported = [name.removeprefix(EXPORTED) for name in labels if name.startswith(EXPORTED)]
+            if exported:
+                self._hidden.setdefault(target, set()).update(exported)
             for name in _PLACE:
                 if name in labels:
                     known = places.setdefault((target, point.at), {}).setdefault(name, labels[name])
