@@ -171,21 +171,24 @@ def _plain(value: Any) -> Any:
     return value if value is None or isinstance(value, str | bool | int | float) else float(value)
 
 
-def pod(name: str, *, gpus: int = 1, resource: str = "nvidia.com/gpu", ended: str | None = None) -> dict[str, Any]:
-    """A pod of namespace ``team`` on node ``n1``, bound at noon; ended: finished well at that time."""
-    state = {"running": {"startedAt": f"{DAY}12:00:00Z"}}
+def pod(
+    name: str, *, gpus: int = 1, resource: str = "nvidia.com/gpu", started: str = "12:00", ended: str | None = None
+) -> dict[str, Any]:
+    """A pod of namespace ``team`` on node ``n1``, created, bound and running from ``started`` on; ended: finished well at that time."""
+    since = f"{DAY}{started}:00Z"
+    state: dict[str, Any] = {"running": {"startedAt": since}}
     if ended:
-        state = {"terminated": {"startedAt": f"{DAY}12:00:00Z", "finishedAt": f"{DAY}{ended}:00Z", "exitCode": 0}}  # type: ignore[dict-item]
+        state = {"terminated": {"startedAt": since, "finishedAt": f"{DAY}{ended}:00Z", "exitCode": 0}}
     resources = {"limits": {resource: str(gpus)}} if gpus else {}
     return {
         "apiVersion": "v1",
         "kind": "Pod",
-        "metadata": {"name": name, "namespace": "team", "uid": f"uid-{name}", "creationTimestamp": f"{DAY}11:59:00Z"},
+        "metadata": {"name": name, "namespace": "team", "uid": f"uid-{name}", "creationTimestamp": since},
         "spec": {"nodeName": "n1", "containers": [{"name": "main", "resources": resources}]},
         "status": {
             "phase": "Succeeded" if ended else "Running",
-            "startTime": f"{DAY}12:00:00Z",
-            "conditions": [{"type": "PodScheduled", "status": "True", "lastTransitionTime": f"{DAY}12:00:00Z"}],
+            "startTime": since,
+            "conditions": [{"type": "PodScheduled", "status": "True", "lastTransitionTime": since}],
             "containerStatuses": [{"name": "main", "state": state}],
         },
     }
