@@ -263,7 +263,7 @@ def test_a_prometheus_without_status_pages_and_without_names_is_still_asked() ->
 
     def behave(connection: socket.socket, head: bytes, _over: threading.Event) -> None:
         if b"/status/" in head or b"/label/" in head:
-            connection.sendall(answer(b"none", "404 Not Found"))
+            connection.sendall(answer(b"none", "404 Not Found", Connection="close"))
             return
         row = {**sample, "values": [[time.time() - 30, "5"]]}
         body = {"status": "success", "data": {"resultType": "matrix", "result": [row]}}

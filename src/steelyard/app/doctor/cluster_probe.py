@@ -14,7 +14,7 @@ from typing import Any, Final
 import msgspec
 
 from steelyard.app.collectors.kubernetes import target_of
-from steelyard.app.doctor.probes import Deadline, skew_us
+from steelyard.app.doctor.probes import Deadline, Opened, skew_us
 from steelyard.app.doctor.survey import ClusterSeen, KindSeen
 from steelyard.app.source_settings import KubernetesSetting
 from steelyard.primitives.errors import SourceUnavailable
@@ -68,9 +68,9 @@ def probe_cluster(
     setting: KubernetesSetting,
     now: Callable[[], Instant],
     deadline: Deadline,
-    opened: Callable[[Callable[[], None]], None] = lambda close: None,
+    opened: Opened = lambda close: None,
 ) -> ClusterSeen:
-    """What one cluster shows. ``opened`` is handed what cuts the connections short, for whoever waits."""
+    """What one cluster shows."""
     try:
         client = ClusterClient(target_of(setting), request_seconds=deadline.seconds_left)
     except SourceUnavailable as error:

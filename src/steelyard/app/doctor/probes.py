@@ -35,6 +35,9 @@ if TYPE_CHECKING:
     from steelyard.sources.prometheus import PrometheusApi
     from steelyard.sources.scrape import Fetched
 
+Opened = Callable[[Callable[[], None]], None]
+"""Handed what cuts a probe's connections short, for whoever gives it up."""
+
 AT_ONCE: Final = 64
 LOOK_BACK_US: Final[DurationUs] = 150 * SECOND_US
 TAIL_BYTES: Final = 1 << 20
@@ -88,7 +91,11 @@ def retention_us(text: str | None) -> DurationUs | None:
 
 
 def probe_scrape(
-    setting: ScrapeSetting, reading: ReadSettings, now: Callable[[], Instant], deadline: Deadline
+    setting: ScrapeSetting,
+    reading: ReadSettings,
+    now: Callable[[], Instant],
+    deadline: Deadline,
+    opened: Opened = lambda close: None,
 ) -> ScrapeSeen:
     """Ask every target of a job, some at once; those that the deadline leaves no time for have failed."""
     from steelyard.sources.scrape import ScrapeLimits, Scraper, Target, TargetAccess
@@ -105,7 +112,9 @@ def probe_scrape(
                 continue
             seconds = min(deadline.seconds_left, setting.timeout / SECOND_US)
             limits = ScrapeLimits(seconds=seconds, connect_seconds=min(5.0, seconds), text_bytes_max=text_bytes_max)
-            for fetched in Scraper(access, limits).fetch(some):
+            scraper = Scraper(access, limits)
+            opened(scraper.close)
+            for fetched in scraper.fetch(some):
                 instance = fetched.target.instance
                 points, error = _points_of(fetched, setting, text_bytes_max, reading)
                 if error is not None:
@@ -142,13 +151,19 @@ def _points_of(
     return points, None if points else "an answer without a single sample"
 
 
-def probe_prometheus(setting: PrometheusSetting, now: Callable[[], Instant], deadline: Deadline) -> PrometheusSeen:
+def probe_prometheus(
+    setting: PrometheusSetting,
+    now: Callable[[], Instant],
+    deadline: Deadline,
+    opened: Opened = lambda close: None,
+) -> PrometheusSeen:
     """Its version, retention and clock; which metrics it has; and of those of DCGM the last samples, for what their labels show."""
     from steelyard.sources.prometheus import PrometheusApi
 
     length = min(setting.timeout, round(deadline.seconds_left * SECOND_US))
     try:
         with PrometheusApi(replace(endpoint_of(setting), timeout_seconds=length / SECOND_US)) as api:
+            opened(api.close)
             found = api.condition()
             seen = PrometheusSeen(
                 setting.name,

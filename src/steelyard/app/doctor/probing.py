@@ -95,10 +95,10 @@ def _probes(settings: Settings, clock: Clock, deadline_us: DurationUs) -> list[t
         return probe_cluster(setting, now, within(), opened)
 
     def job(setting: ScrapeSetting, opened: Opened) -> Seen:
-        return probe_scrape(setting, reading, now, within())
+        return probe_scrape(setting, reading, now, within(), opened)
 
     def server(setting: PrometheusSetting, opened: Opened) -> Seen:
-        return probe_prometheus(setting, now, within())
+        return probe_prometheus(setting, now, within(), opened)
 
     def log(setting: AuditLogSetting, opened: Opened) -> Seen:
         return probe_audit_log(setting, reading)

@@ -87,7 +87,10 @@ class PrometheusApi:
     def condition(self) -> Condition:
         """What the server says of itself; what it does not say is None. Raises SourceUnavailable, and SourceUnsupported where no Prometheus API
         is there at all."""
-        self._asker.ask("query", {"query": "1"}, get=True)
+        try:
+            self._asker.ask("query", {"query": "1"}, get=True)
+        except TooMuch as error:
+            raise SourceUnavailable(_("{url}: {reason}").format(url=self._endpoint.url[:200], reason=error)) from None
         date = self._asker.date
         said: dict[str, str | None] = {}
         for path, key in (("status/buildinfo", "version"), ("status/runtimeinfo", "storageRetention")):
