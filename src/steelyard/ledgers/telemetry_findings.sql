@@ -145,16 +145,19 @@ absent AS (
     WHERE series.age = 1 AND (printed.last_at IS NULL OR printed.last_at < series.occurred_at) AND NOT (series.mig AND field.number = 203)
 ),
 
--- Use in the last hour, at the last sample of each card.
+-- Use at the last sample of each card, where that is of the last hour. By equal instants, so that the engine finds the few blocks that hold them.
 recent AS (
     SELECT sample.cluster, sample.device_uuid, sample.occurred_at, max(sample.util_gpu_ratio) AS util_ratio,
         max(sample.gr_active_ratio) AS gr_ratio, max(sample.memory_used_mib) AS memory_mib
     FROM fact.device_sample AS sample
-    JOIN latest_round ON latest_round.cluster = sample.cluster
-    WHERE sample.occurred_at >= (SELECT min(now_at) FROM latest_round) - INTERVAL 1 HOUR
-        AND sample.occurred_at >= latest_round.now_at - INTERVAL 1 HOUR AND sample.occurred_at <= latest_round.now_at
+    JOIN (
+        SELECT last_sample.cluster, last_sample.device_uuid, last_sample.last_at
+        FROM last_sample
+        JOIN latest_round ON latest_round.cluster = last_sample.cluster
+        WHERE last_sample.last_at >= latest_round.now_at - INTERVAL 1 HOUR
+    ) AS newest
+        ON newest.device_uuid = sample.device_uuid AND newest.last_at = sample.occurred_at AND newest.cluster = sample.cluster
     GROUP BY sample.cluster, sample.device_uuid, sample.occurred_at
-    QUALIFY row_number() OVER (PARTITION BY sample.cluster, sample.device_uuid ORDER BY sample.occurred_at DESC) = 1
 ),
 
 alive AS (
