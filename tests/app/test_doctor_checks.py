@@ -53,6 +53,7 @@ CASES: list[tuple[str, Survey, list[tuple[str, str]]]] = [
     ("source_unreachable", server(error="nobody there"), [("prometheus/main", "nobody there")]),
     ("source_unreachable", log(error="no such file"), [("audit_log/audit", "no such file")]),
     ("source_slow", replace(WELL, unanswered=("scrape/x",)), [("scrape/x", "no whole answer within the deadline")]),
+    ("probe_failed", replace(WELL, faults={"scrape/x": "KeyError"}), [("scrape/x", "(KeyError)")]),
     ("no_cluster_there", kind("pods", state="not_installed"), [("kubernetes/east", "serves no pods")]),
     (
         "kind_forbidden",

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from steelyard.app.doctor.cluster_probe import encoding_of, probe_cluster
+from steelyard.app.doctor.cluster_probe import encoding_of, probe_cluster, with_nodes
 from steelyard.app.doctor.probes import (
     Deadline,
     probe_audit_log,
@@ -287,3 +287,37 @@ def test_a_source_that_never_ends_is_not_waited_for(tmp_path: Path) -> None:
     assert job.metrics.devices == {A}
     failed = {name for name, each in found.seen.items() if each is not None and getattr(each, "error", None)}
     assert failed | set(found.unanswered) == {"kubernetes/c", "prometheus/main"}
+
+
+def test_a_mistake_over_one_source_hides_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    def mistaken(*_arguments: Any) -> Any:
+        raise KeyError("ours")
+
+    monkeypatch.setattr("steelyard.app.doctor.probes.probe_audit_log", mistaken)
+    with wild_server(says(answer(card(A)))) as good:
+        settings = Settings(
+            scrape=({"name": "dcgm", "url": url(good)},),  # type: ignore[arg-type]
+            audit_log=({"name": "audit", "path": "/nowhere"},),  # type: ignore[arg-type]
+        )
+        found = survey_sources(settings, WallClock(), LONG_US)
+    assert found.faults == {"audit_log/audit": "KeyError"}
+    assert len(found.of(ScrapeSeen)) == 1
+
+
+WRONG_NODES: list[Any] = [
+    None, 5, "x", [], {"metadata": None}, {"metadata": {"annotations": ["a"], "name": 5}}, {"status": {"capacity": {"nvidia.com/mig-1g": 7}}},
+    {"status": {"conditions": [5, {"type": "Ready", "lastHeartbeatTime": 9}]}}, {"metadata": {"annotations": {"hami.io/node-nvidia-register": {}}}},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("wrong", WRONG_NODES, ids=repr)
+def test_nodes_of_a_wrong_shape_are_passed_over(wrong: Any) -> None:
+    body = json.dumps({"items": [wrong, node("n2", status={"capacity": {"nvidia.com/mig-1g.10gb": "7"}})]}).encode()
+    found = with_nodes(ClusterSeen("c"), body, NOON)
+    assert dict(found.mig_by_node) == {"n2": 7}
+    assert dict(found.encodings) == {}
+
+
+@pytest.mark.parametrize("body", [b"", b"[]", b'{"items": 5}', b"\xff", b"[" * 100_000], ids=lambda body: body[:9])
+def test_a_listing_of_a_wrong_shape_tells_nothing(body: bytes) -> None:
+    assert with_nodes(ClusterSeen("c"), body, NOON).encodings == {}

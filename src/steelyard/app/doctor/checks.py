@@ -93,6 +93,12 @@ def source_slow(survey: Survey) -> Iterator[Found]:
         yield Found(name, _("no whole answer within the deadline"))
 
 
+def probe_failed(survey: Survey) -> Iterator[Found]:
+    """A mistake of this program while it looked at a source."""
+    for name, fault in sorted(survey.faults.items()):
+        yield Found(name, _("a mistake of this program ({fault})").format(fault=fault))
+
+
 def kind_forbidden(survey: Survey) -> Iterator[Found]:
     """A kind that the account may not list or watch; one finding per cluster and API group."""
     for cluster in survey.clusters:
@@ -417,7 +423,7 @@ def nothing_there(survey: Survey) -> Iterator[Found]:
 CHECKS: Final[Mapping[str, Check]] = {
     check.__name__: check
     for check in (
-        store_unreadable, source_unreachable, source_slow, no_cluster_there, kind_forbidden, kind_failed, audit_not_events, disk_full,
+        store_unreadable, source_unreachable, source_slow, probe_failed, no_cluster_there, kind_forbidden, kind_failed, audit_not_events, disk_full,
         nothing_there, demo_directory, not_posted, clock_skew, tenant_hidden, pod_labels_missing, exporters_doubled, two_ways,
         instances_missing, host_is_pod,
         field_missing, xid_not_seen, no_gpu_metrics, names_unknown, retention_short, monitor_missing, queue_metrics_missing, register_old,

@@ -105,7 +105,11 @@ def _probe(name: str, asking: _Asking, now: Callable[[], Instant]) -> ClusterSee
         seen = replace(seen, skew_us=skew_us(asking.client.date, now()))
     if not seen.is_read(NODES.word):
         return seen
-    return _with_nodes(seen, asking.read(NODES.path("v1"), limit=str(NODES_MAX)), now() + (seen.skew_us or 0))
+    try:
+        body = asking.read(NODES.path("v1"), limit=str(NODES_MAX))
+    except (ApiRefusal, SourceUnavailable, OverflowError):
+        return seen  # the kinds stand; what nodes say is not known
+    return with_nodes(seen, body, now() + (seen.skew_us or 0))
 
 
 def _kind(kind: ResourceKind, asking: _Asking) -> KindSeen:
@@ -155,7 +159,7 @@ def _served(kind: ResourceKind, asking: _Asking) -> str | None:
     return None
 
 
-def _with_nodes(seen: ClusterSeen, body: bytes, api_now: Instant) -> ClusterSeen:
+def with_nodes(seen: ClusterSeen, body: bytes, api_now: Instant) -> ClusterSeen:
     """What nodes say of sharing layers, of MIG, and of their clocks."""
     try:
         items = msgspec.json.decode(body, type=dict[str, Any]).get("items")

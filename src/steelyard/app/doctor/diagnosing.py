@@ -100,6 +100,8 @@ def _sources(survey: Survey) -> Iterator[SourceReport]:
         yield SourceReport(f"audit_log/{log.name}", FAILED if log.error is not None else OK, log.error, seen)
     for name in survey.unanswered:
         yield SourceReport(name, FAILED, _("no whole answer within the deadline"))
+    for name, fault in survey.faults.items():
+        yield SourceReport(name, FAILED, _("a mistake of this program ({fault})").format(fault=fault))
     stored = survey.stored
     yield SourceReport(
         "data",

@@ -95,6 +95,7 @@ def _examined(
         prometheus=probed.of(PrometheusSeen),
         audit_logs=probed.of(AuditLogSeen),
         unanswered=tuple(probed.unanswered),
+        faults=probed.faults,
     )
     return diagnose(survey, _not_tested(survey))
 

@@ -27,9 +27,10 @@ Seen = ClusterSeen | ScrapeSeen | PrometheusSeen | AuditLogSeen
 
 @dataclass(slots=True)
 class Probed:
-    """What came in time, by the collector's name, in the order of the settings; and who did not."""
+    """What came in time, by the collector's name, in the order of the settings; who did not; and whose probe made a mistake."""
 
     seen: dict[str, Any] = field(default_factory=dict)
+    faults: dict[str, str] = field(default_factory=dict)
     unanswered: list[str] = field(default_factory=list)
 
     def of(self, kind: type[Any]) -> tuple[Any, ...]:
@@ -43,7 +44,7 @@ class _Running:
     def __init__(self, name: str, probe: Callable[[Opened], Seen]) -> None:
         self.name = name
         self.result: Seen | None = None
-        self.fault: BaseException | None = None
+        self.fault: Exception | None = None
         self._probe = probe
         self._closers: list[Callable[[], None]] = []
         self.thread = threading.Thread(target=self._run, name=f"doctor {name}", daemon=True)
@@ -51,7 +52,7 @@ class _Running:
     def _run(self) -> None:
         try:
             self.result = self._probe(self._closers.append)
-        except BaseException as error:  # told by whoever waits; a thread has nobody to tell
+        except Exception as error:  # a mistake of ours over one source must not hide the others: it is told as one
             self.fault = error
 
     def cut_short(self) -> None:
@@ -62,7 +63,7 @@ class _Running:
 
 
 def survey_sources(settings: Settings, clock: Clock, deadline_us: DurationUs) -> Probed:
-    """What each configured source shows. A mistake of ours in a probe is raised, after all have ended."""
+    """What each configured source shows; returns when all have ended or the deadline has passed."""
     from steelyard.app.doctor.probes import Deadline
 
     running = [_Running(name, probe) for name, probe in _probes(settings, clock, deadline_us)]
@@ -76,7 +77,7 @@ def survey_sources(settings: Settings, clock: Clock, deadline_us: DurationUs) ->
             each.cut_short()
             found.unanswered.append(each.name)
         elif each.fault is not None:
-            raise each.fault
+            found.faults[each.name] = type(each.fault).__name__
         else:
             found.seen[each.name] = each.result
     return found

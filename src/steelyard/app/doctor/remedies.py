@@ -188,6 +188,7 @@ REMEDIES: Final[Mapping[str, Remedy]] = {
             "fewer targets in one table."
         ),
     ),
+    "probe_failed": Remedy("broken", "L1", (), lambda: _("Please report it, with what the source answers.")),
     "no_cluster_there": Remedy(
         "broken", "L1", (1, 2), lambda: _("Name the address of the API server, as `kubectl cluster-info` prints it.")
     ),

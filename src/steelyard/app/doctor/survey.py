@@ -171,7 +171,8 @@ class DirectorySeen:
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """A site at one moment. ``configured``: names of the configured sources, ``unanswered``: those whose probe did not end in time."""
+    """A site at one moment. ``unanswered``: names of the sources whose probe did not end in time; ``faults``: of those over which a probe of ours
+    failed, with the kind of mistake."""
 
     now: Instant
     directory: DirectorySeen = DirectorySeen()
@@ -181,6 +182,7 @@ class Survey:
     prometheus: tuple[PrometheusSeen, ...] = ()
     audit_logs: tuple[AuditLogSeen, ...] = ()
     unanswered: tuple[str, ...] = ()
+    faults: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def ways(self) -> tuple[tuple[str, MetricsSeen], ...]:
@@ -203,4 +205,6 @@ class Survey:
     @property
     def is_configured(self) -> bool:
         """Whether any source is."""
-        return bool(self.clusters or self.scrapes or self.prometheus or self.audit_logs or self.unanswered)
+        return bool(
+            self.clusters or self.scrapes or self.prometheus or self.audit_logs or self.unanswered or self.faults
+        )
