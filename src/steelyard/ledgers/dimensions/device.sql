@@ -3,6 +3,7 @@
 -- valid_to_at: the last sighting, where the card was later seen on another node, another card took its slot, or it is gone; else NULL.
 -- gone_by_at: the first later listing without it, of all nodes (its node is gone) or of the cards of its node by a source that had named it.
 -- A card that is known to be lost is still on its node; a listing that does not name it is what is expected.
+-- min_by passes over rows in which the value is not known.
 WITH sightings AS (
   SELECT
     f.*, s.node AS at_node,
@@ -17,15 +18,15 @@ merged AS (
     cluster, device_uuid, at_node AS node,
     min_by(vendor, age) AS vendor,
     coalesce(
-      min_by(model, age) FILTER (WHERE model IS NOT NULL AND basis = 'inventory'),
-      min_by(model, age) FILTER (WHERE model IS NOT NULL)
+      min_by(model, age) FILTER (WHERE basis = 'inventory'),
+      min_by(model, age)
     ) AS model,
     coalesce(
       min_by(memory_mib, age) FILTER (WHERE memory_mib BETWEEN 1 AND 100000000 AND basis = 'inventory'),
       min_by(memory_mib, age) FILTER (WHERE memory_mib BETWEEN 1 AND 100000000)
     ) AS memory_mib,
-    min_by(mode, age) FILTER (WHERE mode IS NOT NULL) AS mode,
-    min_by(healthy, age) FILTER (WHERE healthy IS NOT NULL) AS healthy,
+    min_by(mode, age) AS mode,
+    min_by(healthy, age) AS healthy,
     coalesce(
       min_by(cordoned, age) FILTER (WHERE basis = 'vendor_register'), min_by(cordoned, age)
     ) AS cordoned,
@@ -33,15 +34,15 @@ merged AS (
     coalesce(min_by(state_reason, age) FILTER (WHERE basis = 'inventory'), min_by(state_reason, age)) AS seen_state_reason,
     max(occurred_at) FILTER (WHERE state = 'present' AND (basis = 'inventory' OR healthy)) AS present_at,
     max(occurred_at) FILTER (WHERE state = 'lost') AS lost_seen_at,
-    min_by(serial, age) FILTER (WHERE serial IS NOT NULL) AS serial,
-    min_by(pci_address, age) FILTER (WHERE pci_address IS NOT NULL) AS pci_address,
-    min_by(device_index, age) FILTER (WHERE device_index IS NOT NULL) AS device_index,
-    min_by(numa, age) FILTER (WHERE numa IS NOT NULL) AS numa,
-    min_by(slots_count, age) FILTER (WHERE slots_count IS NOT NULL) AS slots_count,
+    min_by(serial, age) AS serial,
+    min_by(pci_address, age) AS pci_address,
+    min_by(device_index, age) AS device_index,
+    min_by(numa, age) AS numa,
+    min_by(slots_count, age) AS slots_count,
     min_by(schedulable_memory_mib, age) FILTER (WHERE schedulable_memory_mib BETWEEN 1 AND 100000000) AS schedulable_memory_mib,
-    min_by(schedulable_cores_percent, age) FILTER (WHERE schedulable_cores_percent IS NOT NULL) AS schedulable_cores_percent,
-    min_by(driver_version, age) FILTER (WHERE driver_version IS NOT NULL) AS driver_version,
-    min_by(mig_enabled, age) FILTER (WHERE mig_enabled IS NOT NULL) AS mig_enabled,
+    min_by(schedulable_cores_percent, age) AS schedulable_cores_percent,
+    min_by(driver_version, age) AS driver_version,
+    min_by(mig_enabled, age) AS mig_enabled,
     CASE WHEN max(CASE WHEN basis = 'inventory' THEN 1 ELSE 0 END) = 1 THEN 'inventory' ELSE max(basis) END AS basis,
     max(CASE WHEN basis = 'vendor_register' AND vendor = 'nvidia' THEN 1 ELSE 0 END) = 1 AS vendor_registered,
     min(occurred_at) AS first_seen_at,

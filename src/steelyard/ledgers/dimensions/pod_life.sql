@@ -1,6 +1,7 @@
 -- One row per pod that a request names: the latest sighting tells its state, and every stamp is the latest that any sighting knew.
 -- gone_by_at: the first complete listing of the same source without it, the creation of its successor of the same name, or the instant at which
 -- a watch found it gone. deleted_at: that instant, where the watch saw the deletion itself, so that the pod was there until then.
+-- min_by passes over rows in which the value is not known.
 WITH sightings AS (
   SELECT cluster, pod_uid, occurred_at AS seen_at FROM fact.request
   UNION ALL
@@ -38,28 +39,28 @@ merged AS (
     min_by(source, age) AS source,
     min_by(namespace, age) AS namespace,
     min_by(pod, age) AS pod,
-    min_by(node, age) FILTER (WHERE node IS NOT NULL) AS node,
+    min_by(node, age) AS node,
     min_by(phase, age) AS phase,
     min_by(phase, age) IN ('Succeeded', 'Failed') AS terminal,
     min_by(rejected, age) AS rejected,
     min_by(status_reason, age) FILTER (WHERE age = 1) AS status_reason,
-    min_by(scheduler, age) FILTER (WHERE scheduler IS NOT NULL) AS scheduler,
-    min_by(queue, age) FILTER (WHERE queue IS NOT NULL) AS queue,
-    min_by(qos, age) FILTER (WHERE qos IS NOT NULL) AS qos,
-    min_by(priority, age) FILTER (WHERE priority IS NOT NULL) AS priority,
-    min_by(gpu_count, age) FILTER (WHERE gpu_count IS NOT NULL) AS gpu_count,
-    min_by(gpu_milli, age) FILTER (WHERE gpu_milli IS NOT NULL) AS requested_gpu_milli,
-    min_by(memory_mib, age) FILTER (WHERE memory_mib IS NOT NULL) AS requested_memory_mib,
-    min_by(cores_percent, age) FILTER (WHERE cores_percent IS NOT NULL) AS requested_cores_percent,
+    min_by(scheduler, age) AS scheduler,
+    min_by(queue, age) AS queue,
+    min_by(qos, age) AS qos,
+    min_by(priority, age) AS priority,
+    min_by(gpu_count, age) AS gpu_count,
+    min_by(gpu_milli, age) AS requested_gpu_milli,
+    min_by(memory_mib, age) AS requested_memory_mib,
+    min_by(cores_percent, age) AS requested_cores_percent,
     min_by(init_count, age) AS init_count,
     max(CASE WHEN age = 1 THEN unreachable_toleration_us END) AS unreachable_toleration_us,
-    min_by(good_created_at, age) FILTER (WHERE good_created_at IS NOT NULL) AS created_at,
-    min_by(good_scheduled_at, age) FILTER (WHERE good_scheduled_at IS NOT NULL) AS scheduled_at,
-    min_by(good_started_at, age) FILTER (WHERE good_started_at IS NOT NULL) AS started_at,
-    min_by(good_first_container_at, age) FILTER (WHERE good_first_container_at IS NOT NULL) AS first_container_at,
-    min_by(good_init_done_at, age) FILTER (WHERE good_init_done_at IS NOT NULL) AS init_done_at,
-    min_by(good_last_container_end_at, age) FILTER (WHERE good_last_container_end_at IS NOT NULL) AS last_container_end_at,
-    min_by(deletion_at, age) FILTER (WHERE deletion_at IS NOT NULL) AS deletion_at,
+    min_by(good_created_at, age) AS created_at,
+    min_by(good_scheduled_at, age) AS scheduled_at,
+    min_by(good_started_at, age) AS started_at,
+    min_by(good_first_container_at, age) AS first_container_at,
+    min_by(good_init_done_at, age) AS init_done_at,
+    min_by(good_last_container_end_at, age) AS last_container_end_at,
+    min_by(deletion_at, age) AS deletion_at,
     max(CASE WHEN created_at IS NOT NULL AND good_created_at IS NULL
       OR scheduled_at IS NOT NULL AND good_scheduled_at IS NULL
       OR started_at IS NOT NULL AND good_started_at IS NULL

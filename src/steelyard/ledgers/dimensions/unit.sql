@@ -1,6 +1,7 @@
 -- One row per unit that can be held: what is known of it, the latest word of each column first.
 -- ``nvidia-smi -L`` names a MIG device by UUID and number, its report by number and instances: the number joins the two, but only where a
 -- card never showed another UUID or other instances under it.
+-- min_by passes over rows in which the value is not known.
 WITH aged AS (
   SELECT *, row_number() OVER (PARTITION BY cluster, unit_id ORDER BY occurred_at DESC, fact_id) AS age
   FROM fact.unit
@@ -22,16 +23,16 @@ merged AS (
     cluster,
     unit_id,
     min_by(unit_kind, age) AS unit_kind,
-    min_by(device_uuid, age) FILTER (WHERE device_uuid IS NOT NULL) AS device_uuid,
-    min_by(node, age) FILTER (WHERE node IS NOT NULL) AS node,
-    min_by(gi, age) FILTER (WHERE gi IS NOT NULL) AS gi,
-    min_by(ci, age) FILTER (WHERE ci IS NOT NULL) AS ci,
-    min_by(profile, age) FILTER (WHERE profile IS NOT NULL) AS profile,
-    min_by(placement_start, age) FILTER (WHERE placement_start IS NOT NULL) AS placement_start,
-    min_by(placement_size, age) FILTER (WHERE placement_size IS NOT NULL) AS placement_size,
-    min_by(memory_mib, age) FILTER (WHERE memory_mib IS NOT NULL) AS memory_mib,
-    min_by(sm_count, age) FILTER (WHERE sm_count IS NOT NULL) AS sm_count,
-    min_by(replicas, age) FILTER (WHERE replicas IS NOT NULL) AS replicas,
+    min_by(device_uuid, age) AS device_uuid,
+    min_by(node, age) AS node,
+    min_by(gi, age) AS gi,
+    min_by(ci, age) AS ci,
+    min_by(profile, age) AS profile,
+    min_by(placement_start, age) AS placement_start,
+    min_by(placement_size, age) AS placement_size,
+    min_by(memory_mib, age) AS memory_mib,
+    min_by(sm_count, age) AS sm_count,
+    min_by(replicas, age) AS replicas,
     min(occurred_at) AS first_seen_at,
     max(occurred_at) AS last_seen_at
   FROM aged
