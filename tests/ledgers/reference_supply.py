@@ -29,6 +29,7 @@ class World:
     """All inputs of one cluster."""
 
     grain: int = HOUR
+    as_of: int = FOREVER
     holdings: list[Row] = field(default_factory=list)
     cards: list[Row] = field(default_factory=list)  # dim.device
     slots: list[Row] = field(default_factory=list)  # dim.slot
@@ -254,7 +255,9 @@ def node_capacity(world: World, node: str) -> Counted | None:
             start, end = row["valid_from_at"], row["valid_to_at"]
             capacity.append((-FOREVER if start is None else start, FOREVER if end is None else end, row["cards_count"]))
             since = min([row["occurred_at"], *(a for a, _ in watched)]) if start is None else start
-            until = max([row["occurred_at"], *(b for _, b in watched)]) if end is None else end
+            until = max([row["occurred_at"], *(b for _, b in watched)])
+            if end is not None:
+                until = min(end, max(world.as_of, since))
             bounds.append((since, until))
         return capacity, max((r["memory_mib"] for r in rows if r["memory_mib"] is not None), default=None), bounds
     return None
@@ -274,7 +277,8 @@ def other_places(world: World) -> Iterator[Place]:
         if counted is None and not stays:
             continue
         here = [row["memory_mib"] for row in world.cards if row["node"] == node]
-        basis, memory, capacity = "transfer" if here else "unknown", uniform(here), []
+        capacity: list[tuple[int, int, int]] = []
+        basis, memory = "transfer" if here else "unknown", uniform(here)
         if counted is not None:
             basis, (capacity, memory, bounds) = "count", counted
             stays += bounds
@@ -303,10 +307,9 @@ def toleration_of(world: World, pod: str) -> int:
 def asked(holding: Row, place: Place) -> tuple[int, int | None, int]:
     """Share, memory and compute that a holding takes of its place."""
     share = holding["share_ppm"] if holding["share_ppm"] is not None else holding["share_at_least_ppm"] or 0
-    memory = None
-    if place.memory_mib is not None:
-        stated = holding["memory_mib"]
-        memory = stated if stated is not None else share * place.memory_mib // 1_000_000
+    memory = holding["memory_mib"]
+    if memory is None and place.memory_mib is not None:
+        memory = share * place.memory_mib // 1_000_000
     cores = holding["cores_percent"]
     if cores is None:
         cores = 0 if holding["unit_kind"] == "vgpu" and holding["memory_mib"] is not None else share // 10_000
@@ -370,6 +373,7 @@ def post_place(world: World, place: Place) -> Mapping[Key, tuple[int, int | None
     capacity: dict[Key, list[int]] = defaultdict(lambda: [0, 0, 0])
     held: dict[Key, list[int]] = defaultdict(lambda: [0, 0, 0])
     excess: dict[Key, list[int]] = defaultdict(lambda: [0, 0, 0])
+    vague: set[Key] = set()
     mine = [row for row in world.holdings if (row["place_kind"], row["place_id"]) == (place.kind, place.name)]
     cuts = boundaries(world, place)
     for t, until in itertools.pairwise(cuts):
@@ -378,6 +382,8 @@ def post_place(world: World, place: Place) -> Mapping[Key, tuple[int, int | None
         cards = place.cards_at(t)
         if place.basis == "unknown" or (place.basis == "count" and cards == 0):
             rest = NOWHERE
+        elif place.memory_mib is None:
+            vague |= {(node, grain, "supply", None, None, None), (node, grain, rest, base, None, None)}
         for n, amount in enumerate((1_000_000, place.memory_mib or 0, 100)):
             capacity[node, grain, rest, base][n] += us * cards * amount
         active = [row for row in mine if row["started_at"] <= t < end_of(row)]
@@ -399,16 +405,26 @@ def post_place(world: World, place: Place) -> Mapping[Key, tuple[int, int | None
                 else "held_unplaced"
             )
             key = (node, grain, rest, base, own, account, row["pod_uid"], row["unit_id"])
+            if want[1] is None:
+                vague.add((node, grain, account, own, row["pod_uid"], row["unit_id"]))
+                if rest == NOWHERE:
+                    vague.add((node, grain, "supply", None, None, None))
+            if want[1] is None and want != got:
+                vague.add((node, grain, "overcommitted", own, row["pod_uid"], row["unit_id"]))
             for n in range(3):
                 held[key][n] += us * (got[n] or 0)
                 excess[node, grain, rest, base, own, row["pod_uid"], row["unit_id"]][n] += us * (
                     (want[n] or 0) - (got[n] or 0)
                 )
-    return settle(place, capacity, held, excess)
+    return settle(place, capacity, held, excess, vague)
 
 
 def settle(
-    place: Place, capacity: Mapping[Key, list[int]], held: Mapping[Key, list[int]], excess: Mapping[Key, list[int]]
+    place: Place,
+    capacity: Mapping[Key, list[int]],
+    held: Mapping[Key, list[int]],
+    excess: Mapping[Key, list[int]],
+    vague: set[Key],
 ) -> Mapping[Key, tuple[int, int | None, int]]:
     """Floor once per holder, grain and class; the rest of each class is free or unobserved; supply is what all of it is."""
     rows: dict[Key, list[int]] = defaultdict(lambda: [0, 0, 0])
@@ -431,11 +447,12 @@ def settle(
             book((node, grain, rest, base, None, None), floored, -1)
     for (node, grain, _rest, _base, own, pod, unit), amounts in excess.items():
         book((node, grain, "overcommitted", own, pod, unit), [amounts[0] // 1_000_000, *amounts[1:]])
-    return {
-        key: (amounts[0], amounts[1] if place.memory_mib is not None else None, amounts[2])
-        for key, amounts in rows.items()
-        if any(amounts)
-    }
+    settled: dict[Key, tuple[int, int | None, int]] = {}
+    for key, (share, memory, cores) in rows.items():
+        known = key not in vague
+        if share or (known and memory) or cores:
+            settled[key] = (share, memory if known else None, cores)
+    return settled
 
 
 def slot_rows(world: World, places: Sequence[Place]) -> Iterator[tuple[Key, tuple[int, None, int]]]:

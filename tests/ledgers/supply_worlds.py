@@ -223,6 +223,7 @@ def world_of(store: Store, grain: int, held: list[Row]) -> World:
     """The same world as the reference sees it."""
     return World(
         grain=grain,
+        as_of=int(store.rows("SELECT coalesce(epoch_us(as_of_at), 0) FROM dim.parameter")[0][0]),
         holdings=held,
         cards=records(store, "dim.device"),
         slots=records(store, "dim.slot"),

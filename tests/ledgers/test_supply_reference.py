@@ -23,12 +23,15 @@ def store() -> Iterator[Store]:
 
 
 def residuals(rows: dict[Any, tuple[int, int | None, int]]) -> list[tuple[int, int, int]]:
-    """Supply less all accounts, per place and grain."""
+    """Supply less all accounts, per place and grain; in memory only where that is known of the supply and of all in it."""
     balance: dict[Any, list[int]] = defaultdict(lambda: [0, 0, 0])
+    told = {(key[0], key[1], key[3]) for key in rows if key[4] == "supply"}
+    told -= {(key[0], key[1], key[3]) for key, amounts in rows.items() if amounts[1] is None}
     for (kind, place, _node, grain, account, *_), amounts in rows.items():
         sign = {"supply": 1, "overcommitted": 0}.get(account, -1)
         for n in range(3):
-            balance[kind, place, grain][n] += sign * (amounts[n] or 0)
+            if n != 1 or (kind, place, grain) in told:
+                balance[kind, place, grain][n] += sign * (amounts[n] or 0)
     return [tuple(entry) for entry in balance.values()]  # type: ignore[misc]
 
 

@@ -307,3 +307,19 @@ def test_a_holding_beyond_the_declared_validity_of_its_node_is_supply_as_held_an
         f"SELECT code, subject, epoch_us(occurred_at) FROM ({model_text('supply_findings.sql')}) AS found"
     )
     assert found == [("supply_unknown", "node n9", BASE + 2 * HOUR)]
+
+
+def test_the_memory_of_a_grant_is_booked_also_on_a_card_whose_memory_is_not_known(store: Store) -> None:
+    facts = [card(BASE, memory_mib=None), card(BASE + HOUR, memory_mib=None), seen(BASE, BASE + HOUR)]
+    instance = held("p1", BASE, BASE + HOUR, unit_kind="mig", share_ppm=125_000, memory_mib=9856)
+    unstated = held("p2", BASE, BASE + HOUR, unit_kind="mig", share_ppm=125_000)
+    rows = by_sql(store, facts, [instance, unstated], HOUR)
+    memory = {(key[4], key[6]): amounts[1] for key, amounts in rows.items()}
+    assert memory == {("held", "p1"): 9856 * HOUR, ("held", "p2"): None, ("supply", None): None, ("free", None): None}
+
+
+def test_a_holder_with_one_stated_and_one_unknown_memory_has_no_known_sum(store: Store) -> None:
+    stated = held("p1", BASE, BASE + HOUR // 2, share_ppm=100_000, memory_mib=100)
+    other = held("p1", BASE + HOUR // 2, BASE + HOUR, share_ppm=100_000)
+    rows = by_sql(store, [card(BASE, memory_mib=None)], [stated, other], HOUR)
+    assert [amounts[1] for key, amounts in rows.items() if key[4] == "held"] == [None]

@@ -52,18 +52,22 @@ figures AS (
   FROM fact.device
   WHERE memory_mib NOT BETWEEN 1 AND 100000000
 ),
-late AS (
+outside AS (
   SELECT cluster, 'device ' || device_uuid AS subject, occurred_at
   FROM fact.device
-  WHERE occurred_at > (SELECT horizon_at FROM dim.parameter)
+  WHERE occurred_at NOT BETWEEN (SELECT history_from_at FROM dim.parameter) AND (SELECT horizon_at FROM dim.parameter)
   UNION ALL
   SELECT cluster, 'samples of device ' || device_uuid, occurred_at
   FROM fact.device_sample
   WHERE occurred_at > (SELECT horizon_at FROM dim.parameter)
   UNION ALL
+  SELECT cluster, 'samples of device ' || device_uuid, occurred_at
+  FROM fact.device_sample
+  WHERE occurred_at < (SELECT history_from_at FROM dim.parameter)
+  UNION ALL
   SELECT cluster, 'process samples of device ' || coalesce(device_uuid, 'unknown'), occurred_at
   FROM fact.process_sample
-  WHERE occurred_at > (SELECT horizon_at FROM dim.parameter)
+  WHERE occurred_at NOT BETWEEN (SELECT history_from_at FROM dim.parameter) AND (SELECT horizon_at FROM dim.parameter)
 ),
 found AS (
   SELECT
@@ -146,9 +150,9 @@ found AS (
   UNION ALL
   SELECT
     cluster, 'stamp_implausible', 'warning', subject,
-    'it is stamped more than a day after everything was observed: it is left out',
-    json_object('stamped_at', CAST(max(occurred_at) AS VARCHAR), 'rows', count(*))
-  FROM late
+    'it is stamped more than a day after everything was observed, or longer ago than is posted: it is left out',
+    json_object('stamped_at', CAST(max(occurred_at) AS VARCHAR), 'first_stamped_at', CAST(min(occurred_at) AS VARCHAR), 'rows', count(*))
+  FROM outside
   GROUP BY cluster, subject
   UNION ALL
   SELECT

@@ -5,13 +5,19 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
 import msgspec
 
 from steelyard.definitions.grain import check_grain
 from steelyard.definitions.normalised_gpu_hours import REFERENCE_WEIGHT_PPM
 from steelyard.definitions.tenant import DEFAULT_RULES, TenantRule
+from steelyard.primitives.errors import UsageError
+from steelyard.primitives.i18n import _
 from steelyard.primitives.instant import HOUR_US, DurationUs, Instant
+
+HISTORY_DAYS_MAX: Final = 3660
+"""Ten years."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +38,9 @@ class PostingParameters:
     """Settings that ledgers obey; the defaults are those of ``definitions``.
 
     floor_by_slots: a vGPU counts at least 1 / split count of its card. weight_default_ppm: of a model that no weight names.
-    Raises UsageError for a grain that cannot be set.
+    history_days_max: how far before the latest evidence the ledgers of time reach. What is stamped earlier comes from a broken clock far more often
+    than from an old estate, and would be posted grain by grain: it is left out, and findings name it.
+    Raises UsageError for a grain that cannot be set and a history of no day.
     """
 
     grain_us: DurationUs = HOUR_US
@@ -40,9 +48,16 @@ class PostingParameters:
     tenant_rules: tuple[TenantRule, ...] = DEFAULT_RULES
     model_weights: tuple[ModelWeight, ...] = ()
     weight_default_ppm: int = REFERENCE_WEIGHT_PPM
+    history_days_max: int = HISTORY_DAYS_MAX
 
     def __post_init__(self) -> None:
         check_grain(self.grain_us)
+        if not 1 <= self.history_days_max <= 36_600:
+            raise UsageError(
+                _("a history of {days} days cannot be posted: it must be 1 to 36,600 days").format(
+                    days=self.history_days_max
+                )
+            )
 
     def bound(self) -> Mapping[str, object]:
         """The values that ``dimensions/parameter.sql`` binds."""
@@ -50,6 +65,7 @@ class PostingParameters:
             "grain_us": self.grain_us,
             "floor_by_slots": self.floor_by_slots,
             "weight_default_ppm": self.weight_default_ppm,
+            "history_days_max": self.history_days_max,
         }
 
     def settings_hash(self) -> str:

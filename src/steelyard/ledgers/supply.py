@@ -15,11 +15,15 @@ Rules that are decided here, beside ``definitions.md`` section 3:
 - Not ready: a node's spell runs from its transition to the transition back; a later transition in between means that it was ready for a
   while nobody saw, so the spell ends at its last sighting. Free time is down after 300 s, a holder after its own toleration.
 - A holder whose share is not known holds its least; while it is there, the rest of the place is unobserved.
-- A place without a capacity basis has supply equal to what is held there (finding ``supply_unknown``); a node whose cards are known one by one, and a
-  cluster, only take a transfer: ``held_unplaced`` beside ``free`` and ``unobserved`` negative by the same amount.
+- A place without a capacity basis has supply equal to what is held there (finding ``supply_unknown``), and so has a counted node at times for
+  which nobody declares a count; a node whose cards are known one by one, and a cluster, only take a transfer: ``held_unplaced`` beside ``free``
+  and ``unobserved`` negative by the same amount.
+- Nothing is posted further back than ``history_days_max`` before the latest evidence (default ten years), nor more than a day after it: stamps
+  beyond are evidence of no time (finding ``stamp_implausible``), spans beyond are posted as far as they lie within (``span_not_posted``).
 - Amounts are floored once per holder, grain and class (account of the remainder, service of place and holder).
 
-Unknown: ``memory_mib_us`` is NULL where the memory of the place's cards is not known; service ``unknown`` is not ``up``.
+Unknown: ``memory_mib_us`` is NULL where the memory of the place's cards is not known, but for holders whose grant states its own, and
+for supply that is booked as held where all of these do; service ``unknown`` is not ``up``.
 
 Sceptic's query: ``SELECT account, service, sum(amount_gpu_us) / 3.6e9 FROM ledger.supply WHERE place_id = 'GPU-...' GROUP BY ALL`` beside
 ``nvidia-smi -L`` and the hours between the first and the last sighting.

@@ -188,8 +188,12 @@ held_class AS (
         holder_no, site_no, grain_us_at, rest_account, rest_service, held_service,
         sum_of_gpu_time_us(up_us, share_ppm) AS up_gpu_us,
         sum_of_gpu_time_us(length_us - up_us, share_ppm) AS rest_gpu_us,
-        CAST(sum(up_us * memory_mib) AS BIGINT) AS up_mib_us,
-        CAST(sum((length_us - up_us) * memory_mib) AS BIGINT) AS rest_mib_us,
+        CASE WHEN bool_and(memory_mib IS NOT NULL OR up_us = 0) THEN CAST(sum(up_us * coalesce(memory_mib, 0)) AS BIGINT) END
+            AS up_mib_us,
+        CASE
+            WHEN bool_and(memory_mib IS NOT NULL OR up_us = length_us)
+                THEN CAST(sum((length_us - up_us) * coalesce(memory_mib, 0)) AS BIGINT)
+        END AS rest_mib_us,
         CAST(sum(up_us * cores_percent) AS BIGINT) AS up_percent_us,
         CAST(sum((length_us - up_us) * cores_percent) AS BIGINT) AS rest_percent_us
     FROM timed_piece
@@ -199,7 +203,9 @@ held_class AS (
 part_posting AS (
     SELECT
         site_no, grain_us_at, holder_no, service,
-        CAST(sum(gpu_us) AS BIGINT) AS gpu_us, CAST(sum(mib_us) AS BIGINT) AS mib_us, CAST(sum(percent_us) AS BIGINT) AS percent_us
+        CAST(sum(gpu_us) AS BIGINT) AS gpu_us,
+        CASE WHEN count(mib_us) = count(*) THEN CAST(sum(mib_us) AS BIGINT) END AS mib_us,
+        CAST(sum(percent_us) AS BIGINT) AS percent_us
     FROM (
         SELECT
             site_no, grain_us_at, holder_no, 0 AS service, up_gpu_us AS gpu_us, up_mib_us AS mib_us, up_percent_us AS percent_us
@@ -230,7 +236,8 @@ held_in_class AS (
     SELECT
         site_no, grain_us_at, rest_account, rest_service,
         CAST(sum(up_gpu_us) AS BIGINT) AS up_gpu_us, CAST(sum(rest_gpu_us) AS BIGINT) AS rest_gpu_us,
-        TRY_CAST(sum(up_mib_us) AS BIGINT) AS up_mib_us, TRY_CAST(sum(rest_mib_us) AS BIGINT) AS rest_mib_us,
+        CASE WHEN count(up_mib_us) = count(*) THEN TRY_CAST(sum(up_mib_us) AS BIGINT) END AS up_mib_us,
+        CASE WHEN count(rest_mib_us) = count(*) THEN TRY_CAST(sum(rest_mib_us) AS BIGINT) END AS rest_mib_us,
         CAST(sum(up_percent_us) AS BIGINT) AS up_percent_us, CAST(sum(rest_percent_us) AS BIGINT) AS rest_percent_us
     FROM (
         SELECT
@@ -312,7 +319,7 @@ edge_posting AS (
             sum(CASE WHEN rest_account = 2 THEN up_gpu_us + rest_gpu_us ELSE up_card_us + rest_card_us END) AS BIGINT
         ) AS gpu_us,
         CASE
-            WHEN min(card_mib) IS NOT NULL
+            WHEN bool_and(rest_account = 2 AND up_mib_us + rest_mib_us IS NOT NULL OR rest_account <> 2 AND card_mib IS NOT NULL)
                 THEN TRY_CAST(
                     sum(CASE WHEN rest_account = 2 THEN up_mib_us + rest_mib_us ELSE (up_card_us + rest_card_us) * card_mib END)
                     AS BIGINT

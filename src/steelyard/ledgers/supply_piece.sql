@@ -1,6 +1,7 @@
 -- Holdings cut into pieces in which neither the holder's share nor the state of its place changes, scaled where the place is over-committed.
 -- measurable: service is read off the measured minutes, else it is held_service (1 unknown, 2 down). doubled: the holder stands there twice at
 -- some time (two resources of one pod). What is asked beyond the place stands as pieces of its own, with the account `overcommitted`, a memo.
+-- memory_mib: what the grant states, else its share of the card's; NULL where neither is known.
 -- A share that is not known takes its least; a holder beyond a million cards, or a figure beyond 10^8 MiB or percent, is not known.
 WITH
 place AS (
@@ -37,7 +38,7 @@ placed AS (
         dense_rank() OVER (ORDER BY place_no, account, pod_uid, unit_id) AS holder_no,
         -dense_rank() OVER (ORDER BY place_no, pod_uid, unit_id) AS memo_no,
         place_no, account, pod_uid, unit_id, cluster, lo, hi, share_ppm,
-        CASE WHEN card_mib IS NOT NULL THEN coalesce(memory_mib, gpu_time_us(card_mib, share_ppm)) END AS memory_mib,
+        coalesce(memory_mib, gpu_time_us(card_mib, share_ppm)) AS memory_mib,
         CASE
             WHEN cores_percent IS NOT NULL THEN cores_percent
             WHEN unit_kind = 'vgpu' AND memory_mib IS NOT NULL THEN 0
@@ -124,7 +125,7 @@ scaled AS (
             ELSE placed.share_ppm
         END AS share_ppm,
         CASE
-            WHEN part.excessive THEN booked_share_ppm(placed.memory_mib, part.memory_sum, part.memory_cap)
+            WHEN part.excessive AND part.memory_cap IS NOT NULL THEN booked_share_ppm(placed.memory_mib, part.memory_sum, part.memory_cap)
             ELSE placed.memory_mib
         END AS memory_mib,
         CASE

@@ -3,6 +3,7 @@
 -- `transfer` takes only a transfer (its cards are booked one by one); `unknown` no capacity basis: supply is booked as held.
 -- A card is there from its first sighting or dated holding to its last. A holding on an unknown card of its node says as much of the node's
 -- cards: of those that were the first ones seen there, and of those that are there still.
+-- No place reaches beyond the time that is posted (dim.parameter); a finding names what does.
 -- Times are microseconds since 1970; the ends of time stand as -2^62 and 2^62.
 WITH
 holding AS (
@@ -24,6 +25,7 @@ known_device AS (
         SELECT cluster, object_uid, NULL, epoch_us(min(occurred_at)), epoch_us(max(occurred_at))
         FROM fact.sighting
         WHERE object_kind = 'device'
+            AND occurred_at BETWEEN (SELECT history_from_at FROM dim.parameter) AND (SELECT horizon_at FROM dim.parameter)
         GROUP BY cluster, object_uid
     ) AS seen
     GROUP BY cluster, device_uuid
@@ -148,9 +150,10 @@ FROM (
         place.place_no, place.cluster, place.place_kind, place.place_id,
         CASE WHEN device_node.device_uuid IS NULL THEN place.node ELSE device_node.node END AS node,
         place.basis, place.memory_mib,
-        greatest(place.lo, coalesce(device_node.lo, place.lo)) AS from_us,
-        least(place.hi, coalesce(device_node.hi, place.hi)) AS to_us
+        greatest(place.lo, device_node.lo, epoch_us(parameter.history_from_at)) AS from_us,
+        least(place.hi, device_node.hi, epoch_us(parameter.horizon_at)) AS to_us
     FROM place
+    CROSS JOIN dim.parameter AS parameter
     LEFT JOIN device_node
         ON place.place_kind = 'device' AND device_node.cluster = place.cluster AND device_node.device_uuid = place.place_id
         AND device_node.lo < place.hi AND device_node.hi > place.lo AND device_node.lo < device_node.hi

@@ -12,7 +12,7 @@ resolved AS (
         LEFT JOIN dim.pod_life AS life
             ON life.cluster = process.cluster AND process.pod_uid = 'name:' || life.namespace || '/' || life.pod
             AND life.pod_uid <> process.pod_uid AND (life.created_at IS NULL OR life.created_at <= process.occurred_at)
-        WHERE process.occurred_at <= (SELECT horizon_at FROM dim.parameter)
+        WHERE process.occurred_at BETWEEN (SELECT history_from_at FROM dim.parameter) AND (SELECT horizon_at FROM dim.parameter)
     ) AS named
     WHERE choice = 1
 ),

@@ -13,7 +13,7 @@ sample AS (
             CASE WHEN util_gpu_ratio >= 0 AND util_gpu_ratio <= 1.05 THEN CAST(round(least(util_gpu_ratio, 1) * 1000000) AS BIGINT) END
         ) AS util_ppm
     FROM fact.device_sample
-    WHERE occurred_at <= (SELECT horizon_at FROM dim.parameter)
+    WHERE occurred_at BETWEEN (SELECT history_from_at FROM dim.parameter) AND (SELECT horizon_at FROM dim.parameter)
     GROUP BY cluster, device_uuid, gi, occurred_at
 ),
 

@@ -1,5 +1,5 @@
 -- Every sighting of a card with the node it was on (the latest known one where the source did not say) and the slot it sat in.
--- A sighting stamped beyond the horizon is left out. A slot is its PCI address, else its index; two cards that claim one slot at one instant prove nothing about it.
+-- A sighting stamped beyond the horizon, or longer ago than is posted, is left out. A slot is its PCI address, else its index; two cards that claim one slot at one instant prove nothing about it.
 WITH homes AS (
   SELECT cluster, device_uuid, node
   FROM (
@@ -7,7 +7,7 @@ WITH homes AS (
       cluster, device_uuid, node,
       row_number() OVER (PARTITION BY cluster, device_uuid ORDER BY occurred_at DESC, fact_id) AS age
     FROM fact.device
-    WHERE node IS NOT NULL AND occurred_at <= (SELECT horizon_at FROM dim.parameter)
+    WHERE node IS NOT NULL AND occurred_at BETWEEN (SELECT history_from_at FROM dim.parameter) AND (SELECT horizon_at FROM dim.parameter)
   ) AS known
   WHERE age = 1
 ),
@@ -15,7 +15,7 @@ placed AS (
   SELECT d.*, coalesce(d.node, h.node) AS at_node
   FROM fact.device AS d
   LEFT JOIN homes AS h ON h.cluster = d.cluster AND h.device_uuid = d.device_uuid
-  WHERE d.occurred_at <= (SELECT horizon_at FROM dim.parameter)
+  WHERE d.occurred_at BETWEEN (SELECT history_from_at FROM dim.parameter) AND (SELECT horizon_at FROM dim.parameter)
 ),
 addressed AS (
   SELECT

@@ -1,5 +1,5 @@
 -- The minutes of each hour in which a card was measured, one bit each: the whole history of samples in one narrow pass over two columns.
--- The trick to know: rows without any value (a lost card) and rows that stand for minutes are few; the engine finds them by the statistics of
+-- The time that is posted begins and ends with an hour, so hours are asked, not rows. The trick to know: rows without any value (a lost card) and rows that stand for minutes are few; the engine finds them by the statistics of
 -- its blocks. A card that has rows without any value is looked at again, row by row.
 WITH
 blank_card AS (
@@ -16,7 +16,6 @@ sampled AS (
         min(occurred_at) AS first_at,
         max(occurred_at) AS last_at
     FROM fact.device_sample
-    WHERE occurred_at <= (SELECT horizon_at FROM dim.parameter)
     GROUP BY cluster, device_uuid, date_trunc('hour', occurred_at)
 ),
 
@@ -27,7 +26,7 @@ checked AS (
         min(occurred_at) AS first_at,
         max(occurred_at) AS last_at
     FROM fact.device_sample
-    WHERE device_uuid IN (SELECT device_uuid FROM blank_card) AND occurred_at <= (SELECT horizon_at FROM dim.parameter)
+    WHERE device_uuid IN (SELECT device_uuid FROM blank_card)
         AND (
             memory_used_mib IS NOT NULL OR util_gpu_ratio IS NOT NULL OR sm_active_ratio IS NOT NULL OR gr_active_ratio IS NOT NULL
             OR dram_active_ratio IS NOT NULL OR power_watts IS NOT NULL OR temperature_celsius IS NOT NULL
@@ -43,7 +42,7 @@ long AS (
         lit_minutes_of_next_hour(minute(occurred_at), interval_us) AS spilled_mask,
         make_timestamp(epoch_us(occurred_at) + CASE WHEN interval_us <= 3600000000 THEN interval_us ELSE 0 END) AS until_at
     FROM fact.device_sample
-    WHERE interval_us >= 120000000 AND occurred_at <= (SELECT horizon_at FROM dim.parameter)
+    WHERE interval_us >= 120000000
         AND (
             memory_used_mib IS NOT NULL OR util_gpu_ratio IS NOT NULL OR sm_active_ratio IS NOT NULL OR gr_active_ratio IS NOT NULL
             OR dram_active_ratio IS NOT NULL OR power_watts IS NOT NULL OR temperature_celsius IS NOT NULL
@@ -53,9 +52,13 @@ long AS (
 lit AS (
     SELECT cluster, device_uuid, hour_at, bit_or(minutes_mask) AS minutes_mask, max(until_at) AS until_at
     FROM (
-        SELECT cluster, device_uuid, hour_at, minutes_mask, until_at FROM long
+        SELECT cluster, device_uuid, hour_at, minutes_mask, until_at
+        FROM long
+        WHERE hour_at BETWEEN (SELECT history_from_at FROM dim.parameter) AND (SELECT horizon_at FROM dim.parameter)
         UNION ALL
-        SELECT cluster, device_uuid, hour_at + INTERVAL 1 HOUR, spilled_mask, until_at FROM long WHERE spilled_mask <> 0
+        SELECT cluster, device_uuid, hour_at + INTERVAL 1 HOUR, spilled_mask, until_at
+        FROM long
+        WHERE spilled_mask <> 0 AND hour_at BETWEEN (SELECT history_from_at FROM dim.parameter) AND (SELECT horizon_at FROM dim.parameter)
     ) AS lit_by_any
     GROUP BY cluster, device_uuid, hour_at
 ),
@@ -64,11 +67,12 @@ short AS (
     SELECT sampled.cluster, sampled.device_uuid, sampled.hour_at, sampled.minutes_mask, sampled.first_at, sampled.last_at
     FROM sampled
     LEFT JOIN blank_card ON blank_card.device_uuid = sampled.device_uuid AND blank_card.cluster = sampled.cluster
-    WHERE blank_card.device_uuid IS NULL
+    WHERE blank_card.device_uuid IS NULL AND sampled.hour_at BETWEEN (SELECT history_from_at FROM dim.parameter) AND (SELECT horizon_at FROM dim.parameter)
     UNION ALL
     SELECT checked.cluster, checked.device_uuid, checked.hour_at, checked.minutes_mask, checked.first_at, checked.last_at
     FROM checked
     JOIN blank_card ON blank_card.device_uuid = checked.device_uuid AND blank_card.cluster = checked.cluster
+    WHERE checked.hour_at BETWEEN (SELECT history_from_at FROM dim.parameter) AND (SELECT horizon_at FROM dim.parameter)
 )
 
 SELECT

@@ -1,6 +1,6 @@
 -- How many cards a node has, where no card of it has a known UUID: by the GFD label, else declared, else by the asset list; the strongest
 -- basis of a node counts, never an allocatable count. from_us, to_us: when the row holds (-2^62 and 2^62: without end); rows add up.
--- seen_from_us, seen_to_us: between which instants the capacity is certain.
+-- seen_from_us, seen_to_us: between which instants the capacity is certain; a validity declared beyond the as-of instant is none yet.
 WITH
 labelled AS (
     SELECT
@@ -46,12 +46,21 @@ declared AS (
         coalesce(epoch_us(basis.valid_from_at), -4611686018427387904) AS lo,
         coalesce(epoch_us(basis.valid_to_at), 4611686018427387904) AS hi,
         coalesce(epoch_us(basis.valid_from_at), least(epoch_us(basis.occurred_at), watched_span.lo)) AS seen_from,
-        coalesce(epoch_us(basis.valid_to_at), greatest(epoch_us(basis.occurred_at), watched_span.hi)) AS seen_to,
+        CASE
+            WHEN basis.valid_to_at IS NULL THEN greatest(epoch_us(basis.occurred_at), watched_span.hi)
+            ELSE least(
+                epoch_us(basis.valid_to_at),
+                greatest(
+                    epoch_us(parameter.as_of_at), coalesce(epoch_us(basis.valid_from_at), least(epoch_us(basis.occurred_at), watched_span.lo))
+                )
+            )
+        END AS seen_to,
         row_number() OVER (
             PARTITION BY basis.cluster, basis.basis, basis.natural_key
             ORDER BY basis.occurred_at DESC, basis.cards_count DESC, basis.valid_from_at, basis.valid_to_at
         ) AS recency
     FROM fact.inventory_basis AS basis
+    CROSS JOIN dim.parameter AS parameter
     LEFT JOIN watched_span ON watched_span.cluster = basis.cluster
     WHERE basis.basis IN ('declared', 'asset_list') AND basis.node IS NOT NULL
 ),

@@ -1,9 +1,9 @@
 -- What this posting run goes by: the settings as one row, and the instant as of which the facts speak.
--- horizon_at: a day after the latest observation. What is stamped later comes from a broken clock and is evidence of no time; that a file was
--- read is none either.
+-- horizon_at: a day after the latest observation, to the end of that hour. What is stamped later comes from a broken clock and is evidence of no time; that a file was
+-- read is none either. history_from_at: as long before as_of_at as the settings allow, from the start of that hour; what is stamped earlier is evidence of no time either.
 WITH
 horizon AS (
-  SELECT max(seen_at) + INTERVAL 1 DAY AS horizon_at
+  SELECT date_trunc('hour', max(seen_at) + INTERVAL 1 DAY) + INTERVAL 1 HOUR - INTERVAL 1 MICROSECOND AS horizon_at
   FROM (
     SELECT max(observed_at) AS seen_at FROM fact.source_status
     UNION ALL
@@ -21,47 +21,54 @@ horizon AS (
     UNION ALL
     SELECT max(observed_at) FROM fact.node
   ) AS observation
+),
+speaking AS (
+  SELECT
+    coalesce(
+      (
+        SELECT max(seen_at)
+        FROM (
+          SELECT max(coalesce(observed_to_at, occurred_at)) AS seen_at
+          FROM fact.source_status
+          WHERE status <> 'failed' AND coalesce(observed_to_at, occurred_at) <= (SELECT horizon_at FROM horizon)
+          UNION ALL
+          SELECT max(occurred_at) FROM fact.sighting WHERE occurred_at <= (SELECT horizon_at FROM horizon)
+          UNION ALL
+          SELECT max(occurred_at) FROM fact.device_sample WHERE occurred_at <= (SELECT horizon_at FROM horizon)
+          UNION ALL
+          SELECT max(occurred_at) FROM fact.process_sample WHERE occurred_at <= (SELECT horizon_at FROM horizon)
+        ) AS rounds
+      ),
+      (
+        SELECT max(seen_at)
+        FROM (
+          SELECT max(occurred_at) AS seen_at FROM fact.request WHERE occurred_at <= (SELECT horizon_at FROM horizon)
+          UNION ALL
+          SELECT max(occurred_at) FROM fact."grant" WHERE occurred_at <= (SELECT horizon_at FROM horizon)
+          UNION ALL
+          SELECT max(occurred_at) FROM fact.device WHERE occurred_at <= (SELECT horizon_at FROM horizon)
+          UNION ALL
+          SELECT max(occurred_at) FROM fact.node WHERE occurred_at <= (SELECT horizon_at FROM horizon)
+        ) AS objects
+      ),
+      (
+        SELECT max(seen_at)
+        FROM (
+          SELECT max(occurred_at) AS seen_at FROM fact.inventory_basis
+          UNION ALL
+          SELECT max(occurred_at) FROM fact.event
+          UNION ALL
+          SELECT max(occurred_at) FROM fact.metric_sample
+        ) AS papers
+      )
+    ) AS as_of_at
 )
 SELECT
   CAST($grain_us AS BIGINT) AS grain_us,
   CAST($floor_by_slots AS BOOLEAN) AS floor_by_slots,
   CAST($weight_default_ppm AS BIGINT) AS weight_default_ppm,
-  (SELECT horizon_at FROM horizon) AS horizon_at,
-  coalesce(
-    (
-      SELECT max(seen_at)
-      FROM (
-        SELECT max(coalesce(observed_to_at, occurred_at)) AS seen_at
-        FROM fact.source_status
-        WHERE status <> 'failed' AND coalesce(observed_to_at, occurred_at) <= (SELECT horizon_at FROM horizon)
-        UNION ALL
-        SELECT max(occurred_at) FROM fact.sighting WHERE occurred_at <= (SELECT horizon_at FROM horizon)
-        UNION ALL
-        SELECT max(occurred_at) FROM fact.device_sample WHERE occurred_at <= (SELECT horizon_at FROM horizon)
-        UNION ALL
-        SELECT max(occurred_at) FROM fact.process_sample WHERE occurred_at <= (SELECT horizon_at FROM horizon)
-      ) AS rounds
-    ),
-    (
-      SELECT max(seen_at)
-      FROM (
-        SELECT max(occurred_at) AS seen_at FROM fact.request WHERE occurred_at <= (SELECT horizon_at FROM horizon)
-        UNION ALL
-        SELECT max(occurred_at) FROM fact."grant" WHERE occurred_at <= (SELECT horizon_at FROM horizon)
-        UNION ALL
-        SELECT max(occurred_at) FROM fact.device WHERE occurred_at <= (SELECT horizon_at FROM horizon)
-        UNION ALL
-        SELECT max(occurred_at) FROM fact.node WHERE occurred_at <= (SELECT horizon_at FROM horizon)
-      ) AS objects
-    ),
-    (
-      SELECT max(seen_at)
-      FROM (
-        SELECT max(occurred_at) AS seen_at FROM fact.inventory_basis
-        UNION ALL
-        SELECT max(occurred_at) FROM fact.event
-        UNION ALL
-        SELECT max(occurred_at) FROM fact.metric_sample
-      ) AS papers
-    )
-  ) AS as_of_at
+  horizon.horizon_at,
+  speaking.as_of_at,
+  date_trunc('hour', make_timestamp(epoch_us(speaking.as_of_at) - CAST($history_days_max AS BIGINT) * 86400000000)) AS history_from_at
+FROM speaking
+CROSS JOIN horizon
