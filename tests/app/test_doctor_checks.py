@@ -138,6 +138,7 @@ NOT_FOUND: list[tuple[str, Survey]] = [
     ("field_missing", exporter(fields=ALL - {203}, instances=ALL_SEEN)),  # under MIG there is no 203
     ("tenant_hidden", exporter(working=0, named=0, shadowed=0)),  # a free card's pod is the exporter's, rightly
     ("pod_labels_missing", exporter(**HIDDEN)),  # said by tenant_hidden
+    ("tenant_hidden", exporter(working=2, named=1, shadowed=1)),  # others are named: one card is used by nobody known
     ("instances_missing", exporter(instances=ALL_SEEN)),
     ("monitor_missing", replace(without("hami_monitor"), clusters=(replace(CLUSTER, hami=False),), scrapes=())),
     ("queue_metrics_missing", without("kueue")),  # no queue is there
@@ -229,6 +230,7 @@ LEVELS_OF: list[tuple[Survey, str | None]] = [
     (replace(NOTHING, stored=replace(NOTHING.stored, rows=frozenset({("request", "kube_api"), ("device", "kernel_log")}))), None),
     (WELL, "L1"),
     (exporter(fields=ALL - {1005}), "L0"),
+    (replace(exporter(fields=ALL - {1005}), stored=replace(WELL.stored, live=WELL.stored.live | {("source_status", "agent")})), "L0"),
     (replace(cluster(error="down", kinds={}), stored=replace(WELL.stored, live=frozenset())), "L0"),
     (replace(WELL, stored=replace(WELL.stored, live=WELL.stored.live | {("source_status", "agent")})), "L2"),
 ]  # fmt: skip
