@@ -37,7 +37,7 @@ def hold(estate: ScrapedEstate, at: str, uuid: str) -> None:
     estate.take(at, listing(node(), pod("a")), kubelet({"a": [uuid]}))
 
 
-def replace_card(estate: ScrapedEstate, uuid: str, **labels: str) -> None:
+def replace_card(estate: ScrapedEstate, uuid: str, kubelet_says: bool, **labels: str) -> None:
     """Pod a on card 0 until 12:25; from 12:40 on pod b on another card at the same place. Four rounds of twenty minutes."""
     before, after = card(0), uuid
     rounds = {
@@ -48,7 +48,7 @@ def replace_card(estate: ScrapedEstate, uuid: str, **labels: str) -> None:
     }
     for at, (shown, pods, held) in rounds.items():
         estate.scrape(at, [line(name, 50, UUID=shown, **labels) for name in (UTIL, FB)], interval_minutes=20)
-        estate.take(at, listing(node(), *pods), kubelet(held))
+        estate.take(at, listing(node(), *pods), *([kubelet(held)] if kubelet_says else []))
 
 
 def test_row_24_a_metric_is_its_field_number_whatever_it_is_called(tmp_path: Path) -> None:
@@ -68,14 +68,15 @@ def test_row_24_a_metric_is_its_field_number_whatever_it_is_called(tmp_path: Pat
     assert estate.found("series_vanished") == []
 
 
-def test_row_29_a_replaced_card_closes_its_history_and_the_slot_keeps_both(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kubelet_says", [True, False], ids=["with the kubelet", "the exporter alone"])
+def test_row_29_a_replaced_card_closes_its_history_and_the_slot_keeps_both(tmp_path: Path, kubelet_says: bool) -> None:
     estate = ScrapedEstate(tmp_path)
-    replace_card(estate, card(50))
+    replace_card(estate, card(50), kubelet_says)
     assert cells(estate.q1("12:10"), "devices", "device_uuid") == [(card(0),)]
     now = estate.q1()
     assert cells(now, "devices", "device_uuid", "device_index") == [(card(50), 0)]
-    assert cells(estate.q1("12:10"), "holders", "pod", "device_uuid") == [("a", card(0))]
-    assert cells(now, "holders", "pod", "device_uuid") == [("b", card(50))]
+    assert cells(estate.q1("12:10"), "holders", "pod", "device_uuid") == [("a", card(0) if kubelet_says else None)]
+    assert cells(now, "holders", "pod", "device_uuid") == [("b", card(50) if kubelet_says else None)]
     assert figure(now, "gpus_supply") == 1
     slot = estate.rows("SELECT device_uuid, slot, valid_to_at IS NULL FROM dim.slot ORDER BY valid_from_at")
     assert slot == [(card(0), "00000000:10:00.0", False), (card(50), "00000000:10:00.0", True)]
@@ -114,9 +115,12 @@ def test_row_30_an_index_that_moves_over_a_reboot_is_an_attribute_of_the_same_ca
     assert cells(estate.q2(), "pods", "pod", "gpu_hours_used_upper", "gpu_hours_granted") == [("a", 0.5, 1.0)]
 
 
-def test_row_30_other_physical_cards_under_the_same_node_name_are_other_cards(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kubelet_says", [True, False], ids=["with the kubelet", "the exporter alone"])
+def test_row_30_other_physical_cards_under_the_same_node_name_are_other_cards(
+    tmp_path: Path, kubelet_says: bool
+) -> None:
     estate = ScrapedEstate(tmp_path)
-    replace_card(estate, card(60), pci_bus_id="")
+    replace_card(estate, card(60), kubelet_says, pci_bus_id="")
     assert cells(estate.q1(), "devices", "device_uuid") == [(card(60),)]
     assert cells(estate.q1("12:10"), "devices", "device_uuid") == [(card(0),)]
 

@@ -163,11 +163,12 @@ USAGE: Final = Ledger(
     ),
     sql_file="usage.sql",
     open_when=_RUNNING_GRAIN,
+    findings_file="telemetry_findings.sql",
     closed_by={"device_sample": ("reduced", "dropped"), "process_sample": ("reduced", "dropped")},
     stages=("usage_stretch", "usage_process", "usage_holder"),
 )
 
 LEDGERS: Final[tuple[Ledger, ...]] = (HOLDING, SUPPLY, USAGE)
 
-FINDINGS: Final = ("inventory_findings.sql", "evidence_findings.sql", "telemetry_findings.sql")
+FINDINGS: Final = ("inventory_findings.sql", "evidence_findings.sql")
 """Findings that stand on facts and dimensions alone and belong to no ledger; columns as ``Ledger.findings_file``."""

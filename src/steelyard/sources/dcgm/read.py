@@ -42,6 +42,7 @@ from steelyard.sources.shared.round_memory import RoundMemory
 
 SOURCE: Final = "dcgm"
 _WHOLE: Final = frozenset(gauge.column for gauge in GAUGES.values() if gauge.whole)
+CARDS_MAX: Final = 1_000_000
 _INTERVAL_US: Final = 2 * MINUTE_US
 _ATTRIBUTION_SETTINGS: Final = (
     "DCGM_EXPORTER_KUBERNETES=true",
@@ -80,6 +81,7 @@ class _Round:
         self._doubled: dict[tuple[str, str], set[str]] = defaultdict(set)
         self._unlabelled: dict[str, tuple[int, int]] = {}
         self._under_mig: dict[str, set[str]] = defaultdict(set)
+        self._shown: dict[str, Device] = {}
 
     def read(self, points: Iterable[MetricPoint]) -> Iterator[Fact]:
         every: list[Row] = []
@@ -107,6 +109,7 @@ class _Round:
         if cards:
             yield self._status({uuid for _, uuid in cards}, max(at for at, _ in cards))
         if self._whole:
+            yield from self._last_sightings()
             yield from series_statuses(kept, self.ctx, self._memory)
         yield from self.refusals.rest()
 
@@ -165,8 +168,11 @@ class _Round:
 
     def _card_facts(self, uuid: str, at: Instant, rows: Sequence[Row], truth: CardTruth) -> Iterator[Fact]:
         attributes = _merged(rows)
+        device = self._device(uuid, at, attributes, truth)
         if self._memory.is_news(f"device/{uuid}", (attributes, bool(truth.instances)), self._when(at)):
-            yield self._device(uuid, at, attributes, truth)
+            yield device
+        if uuid in self._shown or len(self._shown) < CARDS_MAX:
+            self._shown[uuid] = device
         yield from self._sample(uuid, None, at, truth.board)
         for gi, unit in truth.instances.items():
             yield from self._sample(uuid, gi, at, unit)
@@ -181,6 +187,19 @@ class _Round:
         self._note_attribution(rows, truth)
         if truth.instances:
             self._under_mig[rows[0].place.exporter].add(uuid)
+
+    def _last_sightings(self) -> Iterator[Device]:
+        """The last sighting of each card that the round before showed and this one does not: what does not change is said once an hour,
+        so without it the history of a card that was taken out would end up to an hour early."""
+        before = self._memory.kept.get(SOURCE)
+        if isinstance(before, dict):
+            for uuid, device in before.items():
+                if uuid not in self._shown:
+                    yield device
+        self._memory.kept[SOURCE] = {
+            uuid: msgspec.structs.replace(device, occurred_at=self._when(device.occurred_at))
+            for uuid, device in self._shown.items()
+        }
 
     def _when(self, at: Instant) -> Instant:
         return self.ctx.observed_at if at == AT_OBSERVATION else at

@@ -19,6 +19,8 @@ class RoundMemory:
         self._said: dict[str, tuple[object, Instant]] = {}
         self._entries_max = entries_max
         self._repeat_us = repeat_us
+        self.kept: dict[str, object] = {}
+        """What a reader keeps from one round to the next, under its own name, in bounds of its own."""
 
     def is_news(self, key: str, value: object, at: Instant, *, once: bool = False) -> bool:
         """Whether to say it (and note that it was said): the value is another one, or an hour has passed (not with ``once``)."""
