@@ -23,23 +23,20 @@ class ProcessOwner:
     or a login), ``gone`` (no such process any more) or ``unresolved`` (it runs, and its cgroup does not say; reason tells why).
 
     pod_uid: as the API server writes it, or the 32 hexadecimal digits of a static pod (``static``: its mirror pod carries them in
-    ``kubernetes.io/config.hash``). started_ticks: field 22 of ``/proc/<pid>/stat``. name: its ``comm``, at most 15 characters. mps_server:
-    it is an MPS server or its control daemon, so what it uses is its clients', not its own pod's. mps_client: it is known to talk to one.
-    mps_percent, mps_memory_limit: what the process's environment reserves under MPS (active thread percentage; the pinned memory limit as
-    written), None where it cannot be read or is not set.
+    ``kubernetes.io/config.hash``). enclosing_pod_uid: the pod around that one, where a kubelet runs inside a pod. started_ticks: field 22 of
+    ``/proc/<pid>/stat``. name: the file name of its program, else its ``comm``. mps_server: it is an MPS server, so what it uses is its
+    clients', not its own pod's. reason: why there is no pod, where that is not plain.
     """
 
     pid: int
     kind: str
     pod_uid: str | None = None
+    enclosing_pod_uid: str | None = None
     container_id: str | None = None
     name: str | None = None
     started_ticks: int | None = None
     static: bool = False
     mps_server: bool = False
-    mps_client: bool = False
-    mps_percent: float | None = None
-    mps_memory_limit: str | None = None
     reason: str | None = None
 
 
