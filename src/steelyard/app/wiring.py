@@ -311,6 +311,7 @@ class DirectoryDemo:
 
 
 def _server(directory: Path) -> Server:
+    from steelyard.app.ingest_agent import agent_endpoints
     from steelyard.app.ingest_remote_write import ingest_endpoints
     from steelyard.app.serving import DirectoryServer
     from steelyard.app.upkeep import upkeep_endpoints
@@ -319,7 +320,11 @@ def _server(directory: Path) -> Server:
     settings, clock = _settings_of(directory), WallClock()
 
     def further(store: Store) -> tuple[Endpoint, ...]:
-        return (*ingest_endpoints(store, settings, clock), *upkeep_endpoints(store, directory, settings, clock))
+        return (
+            *ingest_endpoints(store, settings, clock),
+            *agent_endpoints(store, settings, clock),
+            *upkeep_endpoints(store, directory, settings, clock),
+        )
 
     return DirectoryServer(directory, settings, clock, further=further)
 

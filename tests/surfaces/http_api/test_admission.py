@@ -17,7 +17,7 @@ from steelyard.surfaces.http_api.problems import json_response
 from steelyard.surfaces.shared.service_ports import ROLES, Role
 from tests.surfaces.http_api.estate import World, estate, problem, world
 
-VIEWER, OPERATOR, FINANCE, ADMIN = ROLES
+VIEWER, OPERATOR, FINANCE, ADMIN, AGENT = ROLES
 
 # route -> roles that are let in; one that is missing here fails the test below
 MATRIX: dict[tuple[str, str], set[Role]] = {

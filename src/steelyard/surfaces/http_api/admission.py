@@ -24,6 +24,9 @@ ESTATE: Final[frozenset[Role]] = frozenset({"operator", "finance", "admin"})
 """Those who may see all tenants."""
 
 OPERATORS: Final[frozenset[Role]] = frozenset({"operator", "admin"})
+AGENTS: Final[frozenset[Role]] = frozenset({"agent", "operator", "admin"})
+"""Those who may deliver what a node agent sees. The role agent may do nothing else."""
+
 ADMINS: Final[frozenset[Role]] = frozenset({"admin"})
 
 _SECRET_CHARACTERS_MAX: Final = 512

@@ -12,9 +12,10 @@ from typing import Final, Literal, Protocol
 
 from steelyard.primitives.instant import DurationUs, Instant
 
-Role = Literal["viewer", "operator", "finance", "admin"]
-ROLES: Final[tuple[Role, ...]] = ("viewer", "operator", "finance", "admin")
-"""viewer: the rows of one tenant. operator: the estate, and imports. finance: the estate, read only. admin: everything, tokens too."""
+Role = Literal["viewer", "operator", "finance", "admin", "agent"]
+ROLES: Final[tuple[Role, ...]] = ("viewer", "operator", "finance", "admin", "agent")
+"""viewer: the rows of one tenant. operator: the estate, and imports. finance: the estate, read only. admin: everything, tokens too. agent: a
+node agent, which delivers what it sees and reads nothing."""
 
 
 @dataclass(frozen=True, slots=True)
