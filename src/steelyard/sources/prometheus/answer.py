@@ -14,7 +14,7 @@ from typing import Any, Final
 import msgspec
 
 from steelyard.primitives.errors import SourceMalformed
-from steelyard.primitives.instant import Instant
+from steelyard.primitives.instant import Instant, Window
 from steelyard.sources.shared.plain_text import plain
 
 LABELS_MAX: Final = 200
@@ -34,13 +34,16 @@ class Row(msgspec.Struct):
     metric: msgspec.Raw
     values: list[tuple[float, str]] = []
     value: tuple[float, str] | None = None
-    histograms: msgspec.Raw = msgspec.Raw(b"")
-    histogram: msgspec.Raw = msgspec.Raw(b"")
+    histograms: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    histogram: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
 
     @property
     def has_histograms(self) -> bool:
         """Whether native histograms stand there."""
-        return any(bytes(part) not in (b"", b"null", b"[]") for part in (self.histograms, self.histogram))
+        if self.histograms is msgspec.UNSET and self.histogram is msgspec.UNSET:
+            return False  # asked of each series
+        parts = (self.histograms, self.histogram)
+        return any(part is not msgspec.UNSET and bytes(part) not in (b"null", b"[]") for part in parts)
 
 
 class _Rows(msgspec.Struct):
@@ -157,18 +160,34 @@ def _labels(metric: bytes) -> tuple[str, Mapping[str, str]]:
 
 def samples_of(row: Row) -> Iterator[tuple[Instant, float]]:
     """The samples of a series, in its order. Raises SourceMalformed for a number that is none."""
-    pairs = row.values or ([row.value] if row.value is not None else ())
-    for seconds, text in pairs:
-        try:
-            value = float(text)
-            if "_" in text or not text.isascii() or len(text) > _VALUE_CHARACTERS_MAX:
-                raise ValueError
-        except ValueError:
-            raise SourceMalformed(f"expected a number, found {plain(text[:60])!r}", 0, plain(text[:200])) from None
-        milliseconds = seconds * 1_000
-        if not -_MILLISECONDS_MAX < milliseconds < _MILLISECONDS_MAX:
-            raise SourceMalformed(f"expected a time in seconds, found {seconds!r}")
-        yield round(milliseconds) * 1_000, value
+    for seconds, text in row.values or ([row.value] if row.value is not None else ()):
+        yield _instant(seconds), _number(text)
+
+
+def last_of(row: Row, window: Window) -> Iterator[tuple[Instant, float]]:
+    """The last sample of a series within the window, if there is one; nothing else of it is read. Raises as ``samples_of`` does."""
+    for seconds, text in reversed(row.values or ([row.value] if row.value is not None else [])):
+        at = _instant(seconds)
+        if at < window.end:
+            if at >= window.start:
+                yield at, _number(text)
+            return
+
+
+def _number(text: str) -> float:
+    try:
+        if "_" not in text and text.isascii() and len(text) <= _VALUE_CHARACTERS_MAX:
+            return float(text)
+    except ValueError:
+        pass
+    raise SourceMalformed(f"expected a number, found {plain(text[:60])!r}", 0, plain(text[:200]))
+
+
+def _instant(seconds: float) -> Instant:
+    milliseconds = seconds * 1_000
+    if not -_MILLISECONDS_MAX < milliseconds < _MILLISECONDS_MAX:
+        raise SourceMalformed(f"expected a time in seconds, found {seconds!r}")
+    return round(milliseconds) * 1_000
 
 
 def _malformed(error: Exception, body: bytes) -> SourceMalformed:

@@ -18,7 +18,7 @@ from steelyard.facts.finding import Finding
 from steelyard.primitives.errors import SourceMalformed, SourceUnavailable, SourceUnsupported, UsageError
 from steelyard.primitives.i18n import _
 from steelyard.primitives.instant import MINUTE_US, SECOND_US, DurationUs, Instant, Window
-from steelyard.sources.prometheus.answer import Answer, LabelMemory, Row, samples_of
+from steelyard.sources.prometheus.answer import Answer, LabelMemory, Row, last_of, samples_of
 from steelyard.sources.prometheus.asking import Asker, TooMuch
 from steelyard.sources.prometheus.endpoint import PrometheusEndpoint
 from steelyard.sources.prometheus.windows import chunks_from_start
@@ -40,6 +40,7 @@ _TIMEOUTS_MAX: Final = 4
 _SAID_MAX: Final = 10_000
 
 _Ask = Callable[[Sequence[str], Window], Answer]
+_OfRow = Callable[[Row, Window], Iterator[tuple[Instant, float]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +108,12 @@ class PrometheusApi:
         Raises SourceUnavailable where it does not answer or refuses us, SourceUnsupported where no such API is there, SourceMalformed
         where the answer is none. Then part of the points may have been yielded: a round is kept whole by whoever stores it.
         """
+        yield from self._stored(names, window, ctx, lambda row, part: samples_of(row))
+
+    def _stored(
+        self, names: Collection[str], window: Window, ctx: ReadContext, of_row: _OfRow
+    ) -> Iterator[MetricPoint | Finding]:
+        """The stored samples that ``of_row`` takes of each series of an answer, within the part of the window that the answer is about."""
         told = _Told(ctx)
         self._labels.turn()
 
@@ -118,7 +125,7 @@ class PrometheusApi:
         for answer, _some, part in self._answers(_checked(names), [window], ask, _MILLISECOND_US):
             yield from told.beside(answer)
             for row in answer.rows():
-                for name, labels, at, value in self._samples(row, told):
+                for name, labels, at, value in self._samples(row, told, of_row, part):
                     if part.start <= at < part.end:
                         yield MetricPoint(name, labels, value, at)
             yield from told.out()
@@ -128,7 +135,7 @@ class PrometheusApi:
         """As ``points``, of each series only its last sample in the window: a live round as a direct scrape would see it. A series whose last
         sample lies before the window has ended or was not scraped: it has no point."""
         last: dict[tuple[str, int], MetricPoint] = {}
-        for each in self.points(names, window, ctx):
+        for each in self._stored(names, window, ctx, last_of):
             if isinstance(each, Finding):
                 yield each
                 continue
@@ -209,7 +216,7 @@ class PrometheusApi:
         for answer, some, part in self._answers(names, parts, ask, step_us):
             yield from told.beside(answer)
             for row in answer.rows():
-                for name, labels, at, value in self._samples(row, told):
+                for name, labels, at, value in self._samples(row, told, lambda row, part: samples_of(row), part):
                     number = round((at + _MILLISECOND_US - step_us - part.start) / step_us)
                     start = part.start + number * step_us
                     if not name and len(some) == 1:
@@ -218,8 +225,10 @@ class PrometheusApi:
                         yield MetricPoint(name, labels, value, start)
             yield from told.out()
 
-    def _samples(self, row: Row, told: _Told) -> Iterator[tuple[str, Mapping[str, str], Instant, float]]:
-        """(name, labels, instant, value) of a series; what cannot be read of it is told."""
+    def _samples(
+        self, row: Row, told: _Told, of_row: _OfRow, part: Window
+    ) -> Iterator[tuple[str, Mapping[str, str], Instant, float]]:
+        """(name, labels, instant, value) of what ``of_row`` takes of a series; what cannot be read of it is told."""
         try:
             name, labels = self._labels.read(bytes(row.metric))
             if row.has_histograms:
@@ -229,7 +238,7 @@ class PrometheusApi:
                     "a native histogram has no buckets that are read: let it be scraped with classic buckets too",
                     severity="info",
                 )
-            for at, value in samples_of(row):
+            for at, value in of_row(row, part):
                 yield name, labels, at, value
         except SourceMalformed as error:
             told.note("source_malformed", "series", error.message, excerpt=error.excerpt)

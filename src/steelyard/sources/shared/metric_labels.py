@@ -66,10 +66,16 @@ class LabelResolver:
         if len(self._hidden) > TARGETS_MAX:
             self._hidden.clear()
         self._done: dict[tuple[tuple[str, str], ...], Resolved] = {}
+        self._done_by_identity: dict[int, tuple[Mapping[str, str], Resolved]] = {}
+        seen: dict[int, tuple[Mapping[str, str], Instant]] = {}  # kept here, labels keep their identity
         varying: dict[TargetKey, set[str]] = {}
         places: dict[tuple[TargetKey, Instant], dict[str, str]] = {}
         for point in points:
             labels = point.labels
+            last = seen.get(id(labels))
+            if last is not None and last[1] == point.at:
+                continue  # another metric of the same card and scrape
+            seen[id(labels)] = (labels, point.at)
             if "job" not in labels and "instance" not in labels:
                 continue
             target = (labels.get("job"), labels.get("instance"))
@@ -86,10 +92,14 @@ class LabelResolver:
 
     def resolve(self, labels: Mapping[str, str]) -> Resolved:
         """The exporter's labels and the target's."""
+        known = self._done_by_identity.get(id(labels))
+        if known is not None:
+            return known[1]
         key = tuple(labels.items())
         done = self._done.get(key)
         if done is None:
             done = self._done[key] = self._part(labels)
+        self._done_by_identity[id(labels)] = (labels, done)
         return done
 
     def _part(self, labels: Mapping[str, str]) -> Resolved:
