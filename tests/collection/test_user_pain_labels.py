@@ -156,6 +156,7 @@ def test_row_15_idle_cards_that_disappear_stay_in_the_inventory_and_their_use_is
     note = estate.the("cards_not_measured")
     assert (note.subject, note.severity) == ("node n1", "warning")
     assert note.message.startswith("cards expected 8, measured 2:")
+    assert ("only a label counts stand in no supply" in note.message) == (known_by == "label")
     told = estate.evidence("cards_not_measured")
     assert (told["expected"], told["found"], "DCGM_EXPORTER" in told["exporter_settings"]) == (8, 2, True)
     if known_by == "kubelet":

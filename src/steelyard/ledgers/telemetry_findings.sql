@@ -247,7 +247,8 @@ found AS (
     SELECT
         cluster, 'cards_not_measured' AS code, 'warning' AS severity, 'node ' || node AS subject,
         'cards expected ' || expected || ', measured ' || found || ': a card without a series is neither idle nor gone; see that the exporter '
-        || 'watches every card and, where it prints virtual GPUs, that its release (4.5.3-4.8.2 or later) prints idle ones too' AS message,
+        || 'watches every card and, where it prints virtual GPUs, that its release (4.5.3-4.8.2 or later) prints idle ones too'
+        || CASE WHEN more_by_label THEN '; cards that only a label counts stand in no supply: import nvidia-smi -L of the node' ELSE '' END AS message,
         json_object(
             'expected', expected, 'found', found, 'missing', missing, 'counted_by_label_only', more_by_label,
             'exporter_settings', 'DCGM_EXPORTER_DEVICES_STR=f', 'check', 'nvidia-smi -L on ' || node
