@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from steelyard.store import Store
 
 NAME: Final = "agent"
-SOURCES: Final = frozenset({"agent", "cgroup", "kernel_log", "nvml", "pod_resources"})
+SOURCES: Final = frozenset({"agent", "kernel_log", "pod_resources"})
 """In whose name an agent speaks."""
 
 UNDER_WAY_MAX: Final = 256

@@ -18,7 +18,7 @@ def sample(number: int, card: str = CARD) -> DeviceSample:
     """The sample of the n-th round, ten seconds after the one before."""
     at = AT + 10 * number * SECOND_US
     return DeviceSample(
-        source="nvml", natural_key=card, occurred_at=at, observed_at=at, device_uuid=card, power_watts=100.0 + number
+        source="agent", natural_key=card, occurred_at=at, observed_at=at, device_uuid=card, power_watts=100.0 + number
     )
 
 

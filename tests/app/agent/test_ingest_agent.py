@@ -1,0 +1,255 @@
+"""The server takes each batch once, says so only when it is durable, and its agents may do nothing else."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from fastapi import FastAPI
+
+from steelyard.app import ingest_agent
+from steelyard.app.agent.batch import BODY_BYTES_MAX, PATH
+from steelyard.app.ingest_agent import AgentIntake
+from steelyard.app.served import NoCollectors, Served
+from steelyard.app.settings import Settings
+from steelyard.facts.grant import Grant
+from steelyard.primitives.clock import FixedClock
+from steelyard.primitives.errors import StoreFailed
+from steelyard.primitives.instant import HOUR_US, MINUTE_US
+from steelyard.store import Store
+from steelyard.surfaces.http_api import create
+from steelyard.surfaces.shared.service_ports import ROLES, Role
+from tests.app.agent.batches import AT, NODE, body, event, sample, status
+
+
+@dataclass
+class Site:
+    """The app with the endpoint over a store in memory."""
+
+    store: Store
+    served: Served
+    intake: AgentIntake
+    app: FastAPI
+    clock: FixedClock
+    token: str
+
+    def post(self, *bodies: bytes, token: str | None = None, **more: Any) -> list[httpx.Response]:
+        """All at once."""
+
+        async def asked() -> list[httpx.Response]:
+            transport = httpx.ASGITransport(self.app, raise_app_exceptions=False)
+            headers = {"Authorization": f"Bearer {token or self.token}"}
+            async with httpx.AsyncClient(transport=transport, base_url="http://t", headers=headers) as client:
+                return await asyncio.gather(*(client.post(PATH, content=body, **more) for body in bodies))
+
+        return asyncio.run(asked())
+
+    def events(self) -> list[Any]:
+        return [row[0] for row in self.store.rows("SELECT message FROM fact.event ORDER BY occurred_at")]
+
+    def findings(self) -> list[Any]:
+        return [row[0] for row in self.store.rows("SELECT code FROM fact.finding ORDER BY code")]
+
+
+@contextmanager
+def site(folder: Path, store: Store | None = None, patience_seconds: float = 60.0) -> Iterator[Site]:
+    clock = FixedClock(AT + MINUTE_US)
+    with store or Store.open_memory() as found:
+        served = Served(found, folder, Settings(), clock)
+        intake = AgentIntake(found, clock, "east", patience_seconds=patience_seconds)
+        app = create(served.ports(NoCollectors(), folder), clock, (intake.endpoint(),))
+        yield Site(found, served, intake, app, clock, served.tokens.create("agents", "agent", None).secret)
+
+
+def test_what_is_acknowledged_is_in_the_store_under_the_servers_cluster_and_waits_to_be_posted(tmp_path: Path) -> None:
+    with site(tmp_path) as found:
+        (answer,) = found.post(body(1, event(1), sample(1), status(1)))
+        assert (answer.status_code, answer.json()) == (
+            200, {"sequence": 1, "new_count": 3, "known": False, "refused_count": 0},
+        )  # fmt: skip
+        assert found.store.rows("SELECT cluster, device_uuid, power_watts FROM fact.device_sample") == [
+            ("east", sample(1).device_uuid, 101.0)
+        ]
+        assert found.store.has_collected()
+
+
+def test_an_agent_may_name_its_cluster(tmp_path: Path) -> None:
+    with site(tmp_path) as found:
+        found.post(body(1, event(1), cluster="west"))
+        assert found.store.rows("SELECT cluster FROM fact.event") == [("west",)]
+
+
+def test_a_batch_that_comes_again_is_acknowledged_and_changes_nothing(tmp_path: Path) -> None:
+    with site(tmp_path) as found:
+        found.post(body(1, event(1)))
+        (again,) = found.post(body(1, event(1), event(2)))
+        assert (again.status_code, again.json()["known"], found.events()) == (200, True, ["line 1"])
+        (other,) = found.post(body(1, event(1), event(2), boot="boot-b"))
+        assert (other.json()["new_count"], found.events()) == (1, ["line 1", "line 2"])
+
+
+def test_the_mark_is_as_durable_as_the_facts(tmp_path: Path) -> None:
+    with site(tmp_path, Store.open(tmp_path)) as found:
+        found.post(body(1, event(1)), body(2, event(2)))
+    with site(tmp_path, Store.open(tmp_path)) as again:
+        assert [each.json()["known"] for each in again.post(body(1, event(9)), body(2, event(9)))] == [True, True]
+        assert again.post(body(3, event(3)))[0].json()["known"] is False
+
+
+def test_two_agents_and_two_clusters_are_numbered_apart(tmp_path: Path) -> None:
+    with site(tmp_path) as found:
+        answers = found.post(body(1, event(1)), body(1, event(2), agent="gpu-2"), body(1, event(3), cluster="west"))
+        assert [each.json()["known"] for each in answers] == [False] * 3
+        assert len(found.events()) == 3
+
+
+def test_a_gap_in_the_numbers_is_a_finding_and_what_came_is_taken(tmp_path: Path) -> None:
+    with site(tmp_path) as found:
+        found.post(body(1, event(1)))
+        found.post(body(4, event(4)))
+        found.post(body(1, event(5), boot="boot-b"))
+        assert found.findings() == ["agent_batches_missing"]
+        evidence = found.store.rows("SELECT evidence FROM fact.finding")[0][0]
+        assert json.loads(evidence) == {"boot": "boot-a", "expected": 2, "found": 4}
+        assert len(found.events()) == 3
+
+
+def test_rows_that_are_no_agents_are_left_out_and_said(tmp_path: Path) -> None:
+    forged = Grant(
+        source="hami",
+        natural_key="x",
+        occurred_at=AT,
+        observed_at=AT,
+        pod_uid="x",
+        container="c",
+        scheme="hami",
+        unit_kind="gpu",
+    )
+    with site(tmp_path) as found:
+        (answer,) = found.post(body(1, forged, event(1)))
+        assert answer.status_code == 200
+        assert found.store.rows("SELECT count(*) FROM fact.grant") == [(0,)]
+        assert (found.findings(), found.events()) == (["agent_facts_refused"], ["line 1"])
+
+
+def test_a_clock_that_is_ahead_is_a_finding_and_one_that_was_away_is_none(tmp_path: Path) -> None:
+    with site(tmp_path) as found:
+        found.post(body(1, event(1), made_at=AT - HOUR_US))
+        assert found.findings() == []
+        found.post(body(2, event(2), made_at=AT + HOUR_US))
+        assert found.findings() == ["agent_clock_ahead"]
+
+
+def test_values_that_no_column_holds_are_findings(tmp_path: Path) -> None:
+    import msgspec
+
+    odd = msgspec.structs.replace(event(2), code=2**70)
+    with site(tmp_path) as found:
+        assert found.post(body(1, event(1), odd))[0].status_code == 200
+        assert (found.events(), found.findings()) == (["line 1"], ["value_out_of_range"])
+
+
+@pytest.mark.parametrize(
+    ("wrong", "status_code", "kind"),
+    [(b"", 422, "malformed"), (b"no", 422, "malformed"), (body(1, protocol=9), 415, "unsupported")],
+)
+def test_what_is_no_batch_is_refused_for_good_and_another_protocol_is_not(
+    tmp_path: Path, wrong: bytes, status_code: int, kind: str
+) -> None:
+    with site(tmp_path) as found:
+        (answer,) = found.post(wrong)
+        assert (answer.status_code, answer.json()["type"]) == (status_code, f"urn:steelyard:problem:{kind}")
+
+
+def test_a_body_beyond_the_bound_is_refused(tmp_path: Path) -> None:
+    with site(tmp_path) as found:
+        assert found.post(b"x" * (BODY_BYTES_MAX + 1))[0].status_code == 413
+
+
+def test_the_role_agent_delivers_and_does_nothing_else(tmp_path: Path) -> None:
+    with site(tmp_path) as found:
+        secrets = {
+            role: found.served.tokens.create(role, role, "t" if role == "viewer" else None).secret for role in ROLES
+        }
+        sequence = iter(range(1, 10))
+        allowed: set[Role] = {
+            role for role in ROLES if found.post(body(next(sequence)), token=secrets[role])[0].status_code == 200
+        }
+        assert allowed == {"agent", "operator", "admin"}
+        assert found.post(body(9), token="sty_x_y")[0].status_code == 401
+
+
+def test_while_the_store_is_busy_agents_are_asked_to_come_again(tmp_path: Path) -> None:
+    with site(tmp_path, patience_seconds=0.05) as found, found.store.transaction():
+        import threading
+
+        answers: list[httpx.Response] = []
+        asking = threading.Thread(target=lambda: answers.extend(found.post(body(1, event(1)))))
+        asking.start()
+        while not answers and asking.is_alive():
+            asking.join(0.02)
+            if found.intake._under_way == 0 and found.intake._waiting == [] and found.intake._writing is not None:
+                break
+    asking.join(60)
+    (answer,) = answers
+    assert (answer.status_code, answer.headers["retry-after"]) == (503, "5")
+
+
+def test_a_store_that_is_full_keeps_the_agent_waiting_and_loses_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with site(tmp_path) as found:
+        real = found.store.append_tables
+
+        def full(*_arguments: Any, **_more: Any) -> Any:
+            raise StoreFailed("the disk is full")
+
+        monkeypatch.setattr(found.store, "append_tables", full)
+        assert {each.status_code for each in found.post(body(1, event(1)), body(2, event(2)))} == {503}
+        monkeypatch.setattr(found.store, "append_tables", real)
+        assert {each.status_code for each in found.post(body(1, event(1)), body(2, event(2)))} == {200}
+        assert found.events() == ["line 1", "line 2"]
+
+
+def test_a_batch_at_which_we_fail_keeps_nobody_else_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = ingest_agent._told
+
+    def told(batch: Any, *more: Any) -> Any:
+        if batch.head.agent == "bad":
+            raise ZeroDivisionError
+        return real(batch, *more)
+
+    monkeypatch.setattr(ingest_agent, "_told", told)
+    with site(tmp_path) as found:
+        bodies = [body(1, event(number), agent="bad" if number == 3 else f"n{number}") for number in range(6)]
+        answers = found.post(*bodies)
+        assert [each.status_code for each in answers] == [200, 200, 200, 500, 200, 200]
+        assert len(found.events()) == 5
+
+
+def test_batches_that_wait_go_into_few_transactions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with site(tmp_path) as found:
+        marked: list[int] = []
+        real = found.store.mark_collected
+        monkeypatch.setattr(found.store, "mark_collected", lambda: (marked.append(1), real())[1])
+        answers = found.post(*(body(1, event(number), agent=f"n{number}") for number in range(40)))
+        assert {each.status_code for each in answers} == {200}
+        assert len(found.events()) == 40
+        assert len(marked) < 20
+
+
+def test_each_delivery_is_heard_of(tmp_path: Path) -> None:
+    from steelyard.answers.listings import agents_heard
+
+    with site(tmp_path) as found:
+        found.post(body(1, status(1)))
+        assert agents_heard(found.store, AT + MINUTE_US) == (1, 0)
+        assert agents_heard(found.store, AT + HOUR_US) == (1, 1)
+    assert status(1).scope == f"node/{NODE}"
