@@ -165,6 +165,7 @@ def test_settings_reach_the_ledgers() -> None:
         {
             "grain_minutes": 15,
             "floor_by_slots": True,
+            "history_days_max": 400,
             "tenant_rules": [{"by": "namespace", "match": "team-*", "tenant": "all"}, {"by": "label", "key": "team"}],
             "model_weights": {"*A100*": 1.5},
         }
@@ -172,6 +173,7 @@ def test_settings_reach_the_ledgers() -> None:
     parameters = posting_parameters(settings)
     assert parameters.grain_us == 15 * 60 * 1_000_000
     assert parameters.floor_by_slots is True
+    assert parameters.history_days_max == 400
     assert [(rule.attribute, rule.key, rule.pattern, rule.tenant) for rule in parameters.tenant_rules] == [
         ("namespace", None, "team-*", "all"),
         ("label", "team", None, None),

@@ -24,6 +24,7 @@ def posting_parameters(settings: Settings) -> PostingParameters:
     return PostingParameters(
         grain_us=settings.grain_minutes * MINUTE_US,
         floor_by_slots=settings.floor_by_slots,
+        history_days_max=settings.history_days_max,
         tenant_rules=rules or DEFAULT_RULES,
         model_weights=weights,
     )

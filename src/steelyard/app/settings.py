@@ -94,9 +94,10 @@ class Settings(BaseSettings):
     """All settings, with defaults that are right for a stock installation.
 
     cluster: the name that facts carry where a command names none. grain_minutes: the ledgers' grain. floor_by_slots: a vGPU holds at least
-    1 / split count. model_weights: model glob -> weight of a normalised GPU-hour (reference = 1). hami_memory_scaling: node -> factor
-    of HAMi's ``--device-memory-scaling``. hami_timezone, smi_timezone: the zones in which the scheduler's handshake stamps and the hosts'
-    nvidia-smi stamps are written. scrape, prometheus, kubernetes, audit_log: what ``steelyard serve`` collects.
+    1 / split count. history_days_max: how far back from the latest evidence the ledgers of time reach. model_weights: model glob -> weight
+    of a normalised GPU-hour (reference = 1). hami_memory_scaling: node -> factor of HAMi's ``--device-memory-scaling``. hami_timezone,
+    smi_timezone: the zones in which the scheduler's handshake stamps and the hosts' nvidia-smi stamps are written. scrape, prometheus,
+    kubernetes, audit_log: what ``steelyard serve`` collects.
     """
 
     model_config = SettingsConfigDict(
@@ -107,6 +108,7 @@ class Settings(BaseSettings):
     lang: str | None = Field(default=None, pattern=r"^[A-Za-z]{2,3}([_-][A-Za-z0-9]{2,8})*$")
     grain_minutes: Literal[60, 30, 15] = 60
     floor_by_slots: bool = False
+    history_days_max: int = Field(default=3_660, ge=1, le=36_600)
     tenant_rules: tuple[TenantRule, ...] = ()
     model_weights: dict[str, _Weight] = Field(default_factory=dict)
     shared_schemes: tuple[SchemeSetting, ...] = Field(default_factory=_default_schemes)
