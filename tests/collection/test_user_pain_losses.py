@@ -88,12 +88,7 @@ FELL_OFF = "[Sun Mar  1 12:30:00 2026] NVRM: Xid (PCI:0000:13:00): 79, pid='<unk
     "offered_by",
     [
         "the node",
-        pytest.param(
-            "the node and the kubelet",
-            marks=pytest.mark.xfail(
-                strict=True, reason="dim.device takes the kubelet's list for proof that a lost card is well again"
-            ),
-        ),
+        "the node and the kubelet",
     ],
 )
 def test_row_20_a_lost_card_reduces_capacity_from_that_instant_though_it_is_offered_still(

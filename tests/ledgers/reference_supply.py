@@ -79,7 +79,7 @@ def lost_at(world: World, uuid: str, t: int) -> bool:
         well = row["healthy"] if row["healthy"] is not None else row["basis"] == "inventory"
         if row["state"] == "lost":
             verdicts[row["occurred_at"]] = True
-        elif well:
+        elif well and row["source"] != "pod_resources":
             verdicts.setdefault(row["occurred_at"], False)
     return verdicts[max(verdicts)] if verdicts else False
 

@@ -73,7 +73,7 @@ card_verdict AS (
             UNION ALL
             SELECT cluster, device_uuid, occurred_at, FALSE
             FROM fact.device
-            WHERE state <> 'lost' AND coalesce(healthy, basis = 'inventory')
+            WHERE state <> 'lost' AND coalesce(healthy, basis = 'inventory') AND source <> 'pod_resources'
                 AND device_uuid IN (SELECT device_uuid FROM lost_sighting)
         ) AS verdict
         GROUP BY cluster, device_uuid, occurred_at

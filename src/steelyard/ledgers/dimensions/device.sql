@@ -32,7 +32,8 @@ merged AS (
     ) AS cordoned,
     coalesce(min_by(state, age) FILTER (WHERE basis = 'inventory'), min_by(state, age)) AS seen_state,
     coalesce(min_by(state_reason, age) FILTER (WHERE basis = 'inventory'), min_by(state_reason, age)) AS seen_state_reason,
-    max(occurred_at) FILTER (WHERE state = 'present' AND (basis = 'inventory' OR healthy)) AS present_at,
+    -- What the kubelet still offers is no proof that the card is well: its list goes on after a loss.
+    max(occurred_at) FILTER (WHERE state = 'present' AND (basis = 'inventory' OR healthy) AND source <> 'pod_resources') AS present_at,
     max(occurred_at) FILTER (WHERE state = 'lost') AS lost_seen_at,
     min_by(serial, age) AS serial,
     min_by(pci_address, age) AS pci_address,
