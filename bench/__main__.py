@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import sys
 
-from bench import bench_exposition, bench_import, bench_posting, bench_watch
+from bench import bench_collection, bench_exposition, bench_import, bench_posting, bench_watch
 
 
 def main() -> int:
     """Run every bench with its defaults; 0 where all limits are kept."""
-    return max(bench_posting.main([]), bench_import.main([]), bench_exposition.main([]), bench_watch.main([]))
+    return max(
+        bench_posting.main([]),
+        bench_import.main([]),
+        bench_exposition.main([]),
+        bench_collection.main([]),
+        bench_watch.main([]),
+    )
 
 
 if __name__ == "__main__":
