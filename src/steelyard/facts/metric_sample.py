@@ -11,7 +11,8 @@ class MetricSample(Fact, frozen=True, kw_only=True):
     """One sample at ``occurred_at``. natural_key: ``<metric>{<labels as sorted JSON>}``.
 
     metric: the canonical name (current spelling, whatever release exposed it). kind: ``gauge``, ``counter``, ``bucket`` (cumulative, with ``le``
-    as a canonical decimal), ``sum``, ``count``. family: ``engine``, ``queue``, ``gateway``, ``scheduler``. labels: JSON object without the way.
+    as a canonical decimal), ``sum``, ``count``. family: ``engine``, ``queue``, ``gateway``, ``scheduler``, ``device`` (counters of a
+    card, written when they moved). labels: JSON object without the way.
     confidence: as in device_sample.
     """
 

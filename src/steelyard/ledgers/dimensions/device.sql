@@ -78,7 +78,7 @@ whole_round AS (
     ON card.cluster = status.cluster AND card.source = status.source AND card.node = substr(status.scope, 6)
     AND card.occurred_at = status.occurred_at
   WHERE status.complete AND status.status = 'ok' AND status.scope LIKE 'node/%' AND card.basis = 'inventory'
-    AND status.kind IN ('nvidia_smi', 'pod_resources')
+    AND status.kind IN ('nvidia_smi', 'nvml', 'pod_resources')
 ),
 newest_round AS (
   SELECT cluster, source, node, max(listed_at) AS listed_at FROM whole_round GROUP BY cluster, source, node

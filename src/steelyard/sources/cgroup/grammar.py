@@ -26,8 +26,12 @@ _POD: Final = re.compile(
     r"[0-9a-f]{8}([-_])[0-9a-f]{4}\2[0-9a-f]{4}\2[0-9a-f]{4}\2[0-9a-f]{12}"
     r"|[0-9a-f]{32})(?=\Z|/|:|\.slice(?:\Z|[/:]))"
 )
-_CONTAINER_ID: Final = re.compile(r"(?:[/:]|(?:cri-containerd|crio|docker|libpod|cri-docker)-)([0-9a-f]{60,64})(?:\.scope)?(?=\Z|/)")
-_RUNTIME: Final = re.compile(r"/(?:docker|buildkit|libpod|machine\.slice|lxc|lxc\.payload[^/]{0,256}|containerd|garden|ecs)(?:/|\Z)")
+_CONTAINER_ID: Final = re.compile(
+    r"(?:[/:]|(?:cri-containerd|crio|docker|libpod|cri-docker)-)([0-9a-f]{60,64})(?:\.scope)?(?=\Z|/)"
+)
+_RUNTIME: Final = re.compile(
+    r"/(?:docker|buildkit|libpod|machine\.slice|lxc|lxc\.payload[^/]{0,256}|containerd|garden|ecs)(?:/|\Z)"
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,9 @@ MPS_SERVER: Final = "nvidia-cuda-mps-server"
 REMEMBERED_MAX: Final = 65_536
 STAT_MAX: Final = 4_096
 CGROUP_MAX: Final = 65_536
-NOT_THE_HOSTS_PIDS: Final = "the agent runs in a pid namespace of its own (hostPID is not set), and the driver's pids are the host's"
+NOT_THE_HOSTS_PIDS: Final = (
+    "the agent runs in a pid namespace of its own (hostPID is not set), and the driver's pids are the host's"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,10 +67,14 @@ class ProcessTable:
         """What is wrong with how this process itself was set up, as of the last ``owners_of``: each thing when it appears, then once an hour."""
         owners = self._last.values()
         hidden = sum(owner.reason == PRIVATE_NAMESPACE for owner in owners)
-        denied = [owner for owner in owners if owner.kind == UNRESOLVED and (owner.reason or "").startswith("not permitted")]
+        denied = [
+            owner for owner in owners if owner.kind == UNRESOLVED and (owner.reason or "").startswith("not permitted")
+        ]
         gone = sum(owner.kind == GONE for owner in owners)
         if self._host_pids is False and self._last:
-            yield from self._find(ctx, "host_pid_missing", f"{NOT_THE_HOSTS_PIDS}: set hostPID: true", {"pids_count": len(self._last)})
+            yield from self._find(
+                ctx, "host_pid_missing", f"{NOT_THE_HOSTS_PIDS}: set hostPID: true", {"pids_count": len(self._last)}
+            )
         elif self._host_pids is None and gone == len(self._last) > 1:
             yield from self._find(
                 ctx,
@@ -86,7 +92,10 @@ class ProcessTable:
             )
         if denied:
             yield from self._find(
-                ctx, "proc_not_readable", f"{len(denied)} processes cannot be read: {denied[0].reason}", {"pids_count": len(denied)}
+                ctx,
+                "proc_not_readable",
+                f"{len(denied)} processes cannot be read: {denied[0].reason}",
+                {"pids_count": len(denied)},
             )
 
     def _find(self, ctx: ReadContext, code: str, message: str, evidence: dict[str, object]) -> Iterator[Finding]:

@@ -10,15 +10,24 @@ from __future__ import annotations
 import ctypes
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
 from steelyard.primitives.clock import WallClock
 from steelyard.primitives.unknown import Unknown, known
 from steelyard.sources.nvml import figures
-from steelyard.sources.nvml.errors import LIBRARY_KINDS, Asking, kind_of
+from steelyard.sources.nvml.errors import (
+    FUNCTION_NOT_FOUND,
+    LIBRARY_KINDS,
+    NO_VERSION,
+    NOT_FOUND,
+    NOT_SUPPORTED,
+    Asking,
+    kind_of,
+)
 from steelyard.sources.nvml.process_lists import ProcessLists
-from steelyard.sources.nvml.profiling import ProfilingSamples
+from steelyard.sources.nvml.profiling import PROFILED, ProfilingSamples
 from steelyard.sources.shared.device_driver import (
     FAILED,
     NO_LIBRARY,
@@ -28,6 +37,7 @@ from steelyard.sources.shared.device_driver import (
     InstanceReading,
     LibraryReading,
     Note,
+    Progress,
     RowRemaps,
     Words,
 )
@@ -35,10 +45,13 @@ from steelyard.sources.shared.gpu_uuid import metric_gpu_uuid
 from steelyard.sources.shared.pci import pci_or_none
 
 CARDS_MAX: Final = 64
+NOT_UNDER_MIG: Final = "not measurable under MIG; see gr_active_ratio of its instances"
 MIGS_MAX: Final = 64
 WORDS_MAX: Final = 256
 _PROFILE: Final = re.compile(r"\bMIG ((?:[0-9]{1,2}c\.)?[0-9]{1,2}g\.[0-9]{1,4}gb[A-Za-z0-9.+-]{0,16})\Z")
 _MIG_UUID: Final = re.compile(r"MIG-[!-~]{1,120}\Z")
+_NO_PLACEMENT: Final = (NOT_SUPPORTED, 4, NOT_FOUND)
+"""Codes of the placement calls that are no trouble: without a right of its own nobody may open a GPU instance."""
 _RECOVERY_FIELD: Final = 230
 RECOVERY_ACTIONS: Final = (
     "None",
@@ -84,23 +97,20 @@ class NvmlDriver:
         """Loads and initialises the library once, and again after it said that it is not initialised. Raises DriverError."""
         nvml = self._load(note)
         asking = Asking(nvml, note)
-        if not self._initialised:
+        count = self._count(asking) if self._initialised else None
+        if count is None:
             asking.must("nvmlInit")
             self._initialised = True
             for card in self._cards.values():
                 card.profiling.forget()
-        try:
-            count = asking.must("nvmlDeviceGetCount")
-        except DriverError as error:
-            self._initialised = self._initialised and error.kind not in LIBRARY_KINDS
-            raise
+            count = int(asking.must("nvmlDeviceGetCount"))
         return LibraryReading(
             driver_version=_words(asking.ask("nvmlSystemGetDriverVersion")),
             library_version=_words(asking.ask("nvmlSystemGetNVMLVersion")),
-            cards_count=min(int(count), CARDS_MAX),
+            cards_count=min(count, CARDS_MAX),
         )
 
-    def read_card(self, index: int, note: Note) -> CardReading:
+    def read_card(self, index: int, note: Progress) -> CardReading:
         """Everything about one card. Raises DriverError where the card or the library does not answer at all."""
         if self._nvml is None:
             raise DriverError(NO_LIBRARY, "nvmlInit", "the library is not loaded")
@@ -110,23 +120,31 @@ class NvmlDriver:
         uuid = metric_gpu_uuid(written)
         if uuid is None:
             raise DriverError(FAILED, "nvmlDeviceGetUUID", f"expected the UUID of a card, found {str(written)[:60]!r}")
-        card = self._cards.setdefault(index, _Card())
+        identity = CardReading(
+            index=index,
+            uuid=uuid,
+            serial=_serial(asking.ask("nvmlDeviceGetSerial", handle, quiet=(NOT_SUPPORTED,))),
+            pci_address=_pci(asking.ask("nvmlDeviceGetPciInfo_v3", handle)),
+            model=_words(asking.ask("nvmlDeviceGetName", handle)),
+        )
+        note.identified(identity)
+        return self._whole(identity, asking, handle)
+
+    def _whole(self, identity: CardReading, asking: Asking, handle: object) -> CardReading:
+        """The card with everything that changes."""
+        card = self._cards.setdefault(identity.index, _Card())
         memory = _memory(asking, handle)
-        mig = asking.ask("nvmlDeviceGetMigMode", handle, quiet=(3, 13))
+        mig = asking.ask("nvmlDeviceGetMigMode", handle, quiet=(NOT_SUPPORTED, FUNCTION_NOT_FOUND))
         is_mig = not isinstance(mig, Unknown) and mig[0] == 1
         instances = _instances(asking, handle, card.profiling) if is_mig else None
         recovery, counters = _fields(asking, handle)
-        return CardReading(
-            index=index,
-            uuid=uuid,
-            serial=_serial(asking.ask("nvmlDeviceGetSerial", handle, quiet=(3,))),
-            pci_address=_pci(asking.ask("nvmlDeviceGetPciInfo_v3", handle)),
-            model=_words(asking.ask("nvmlDeviceGetName", handle)),
+        return replace(
+            identity,
             recovery_action=recovery,
             mig_enabled=None if isinstance(mig, Unknown) else mig[0] == 1,
             mig_pending=None if isinstance(mig, Unknown) else mig[1] == 1,
             remaps=_remaps(asking, handle),
-            figures={**memory, **_figures(asking, handle), **card.profiling.read(asking, handle, None)},
+            figures={**memory, **_figures(asking, handle, is_mig), **_profile(asking, handle, card, is_mig)},
             counters=counters,
             instances=tuple(reading for _, reading in instances or ()),
             processes=card.processes.read(asking, handle, instances, memory["memory_total_mib"], self._now_us()),
@@ -137,7 +155,20 @@ class NvmlDriver:
         """Shuts the library down where it was initialised; what it says to that is of no use to anybody."""
         if self._initialised:
             self._initialised = False
-            Asking(self._nvml, lambda _: None).quietly(self._nvml.nvmlShutdown)
+            try:
+                self._nvml.nvmlShutdown()
+            except self._nvml.NVMLError:
+                return  # it is over either way
+
+    def _count(self, asking: Asking) -> int | None:
+        """How many cards there are; None where the library has to be initialised again (its driver was replaced under it)."""
+        try:
+            return int(asking.must("nvmlDeviceGetCount"))
+        except DriverError as error:
+            if error.kind not in LIBRARY_KINDS:
+                raise
+            self._initialised = False
+            return None
 
     def _load(self, note: Note) -> Any:
         if self._nvml is not None:
@@ -154,11 +185,6 @@ class NvmlDriver:
                 raise DriverError(NO_LIBRARY, "dlopen", str(error)[:WORDS_MAX]) from None
         self._nvml = pynvml
         return pynvml
-
-
-def is_library_trouble(error: DriverError) -> bool:
-    """Whether the error is about the library and not about one card."""
-    return error.kind in LIBRARY_KINDS
 
 
 def _words(text: object) -> Words:
@@ -182,10 +208,11 @@ def _pci(record: Any) -> Words:
 
 def _memory(asking: Asking, handle: object, gi: int | None = None) -> dict[str, Figure]:
     """Total, used and reserved apart (version 2 of the call); before R510 there is only version 1, and nothing is told apart."""
-    nvml = asking.nvml
-    record = asking.ask("nvmlDeviceGetMemoryInfo", handle, nvml.nvmlMemory_v2, gi=gi, quiet=(13, 25))
+    record = asking.ask(
+        "nvmlDeviceGetMemoryInfo", handle, asking.nvml.nvmlMemory_v2, gi=gi, quiet=(FUNCTION_NOT_FOUND, NO_VERSION)
+    )
     reserved: int | Unknown
-    if isinstance(record, Unknown) and record.reason in (str(nvml.NVMLError(13)), str(nvml.NVMLError(25))):
+    if isinstance(record, Unknown) and record.reason in (asking.words(FUNCTION_NOT_FOUND), asking.words(NO_VERSION)):
         record = asking.ask("nvmlDeviceGetMemoryInfo", handle, gi=gi)
         reserved = Unknown("this driver does not tell reserved memory apart from used memory")
     elif isinstance(record, Unknown):
@@ -202,9 +229,18 @@ def _memory(asking: Asking, handle: object, gi: int | None = None) -> dict[str, 
     }
 
 
-def _figures(asking: Asking, handle: object) -> dict[str, Figure]:
-    utilisation = asking.ask("nvmlDeviceGetUtilizationRates", handle)
+def _profile(asking: Asking, handle: object, card: _Card, is_mig: bool) -> dict[str, Figure]:
+    """The board's own profiling figures; under MIG only its instances have any."""
+    if is_mig:
+        return {column: Unknown(NOT_UNDER_MIG) for column in PROFILED}
+    return card.profiling.read(asking, handle, None)
+
+
+def _figures(asking: Asking, handle: object, is_mig: bool) -> dict[str, Figure]:
+    utilisation = asking.ask("nvmlDeviceGetUtilizationRates", handle, quiet=(NOT_SUPPORTED,) if is_mig else ())
     lost = isinstance(utilisation, Unknown)
+    if lost and is_mig:
+        utilisation = Unknown(NOT_UNDER_MIG)
     reasons = ("nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClocksThrottleReasons")
     return {
         "util_gpu_ratio": utilisation if lost else figures.ratio(int(utilisation.gpu)),
@@ -214,7 +250,9 @@ def _figures(asking: Asking, handle: object) -> dict[str, Figure]:
         "sm_clock_mhz": figures.whole(asking.ask("nvmlDeviceGetClockInfo", handle, 1), 20_000),
         "memory_clock_mhz": figures.whole(asking.ask("nvmlDeviceGetClockInfo", handle, 2), 20_000),
         "throttle_reasons": figures.whole(asking.first(reasons, handle), 2**62 - 1),
-        "ecc_uncorrected": figures.whole(asking.ask("nvmlDeviceGetTotalEccErrors", handle, 1, 0, quiet=(3,)), 2**53),
+        "ecc_uncorrected": figures.whole(
+            asking.ask("nvmlDeviceGetTotalEccErrors", handle, 1, 0, quiet=(NOT_SUPPORTED,)), 2**53
+        ),
     }
 
 
@@ -228,22 +266,27 @@ def _fields(asking: Asking, handle: object) -> tuple[Words, dict[str, Figure]]:
     counters: dict[str, Figure] = {}
     for value in answered:
         code, field = int(value.nvmlReturn), int(value.fieldId)
-        words = None if code == 0 else Unknown(str(asking.nvml.NVMLError(code)))
+        words = None if code == 0 else Unknown(asking.words(code))
         if code != 0 and kind_of(code) in LIBRARY_KINDS | {"device_lost"}:
-            raise DriverError(kind_of(code), "nvmlDeviceGetFieldValues", str(asking.nvml.NVMLError(code)))
+            raise DriverError(kind_of(code), "nvmlDeviceGetFieldValues", asking.words(code))
         if field == _RECOVERY_FIELD:
-            recovery = words or _recovery(int(value.value.uiVal))
+            recovery = _recovery(int(value.value.uiVal)) if words is None else words
         elif field in _COUNTER_FIELDS:
-            counters[_COUNTER_FIELDS[field]] = words or figures.whole(int(value.value.ullVal), 2**62)
+            held = figures.whole(int(value.value.ullVal), 2**62)
+            counters[_COUNTER_FIELDS[field]] = held if words is None else words
     return recovery, counters
 
 
 def _recovery(code: int) -> Words:
-    return RECOVERY_ACTIONS[code] if code < len(RECOVERY_ACTIONS) else Unknown(f"recovery action {code} is not one we know")
+    return (
+        RECOVERY_ACTIONS[code]
+        if code < len(RECOVERY_ACTIONS)
+        else Unknown(f"recovery action {code} is not one we know")
+    )
 
 
 def _remaps(asking: Asking, handle: object) -> RowRemaps | Unknown:
-    rows = asking.ask("nvmlDeviceGetRemappedRows", handle, quiet=(3,))
+    rows = asking.ask("nvmlDeviceGetRemappedRows", handle, quiet=(NOT_SUPPORTED,))
     return rows if isinstance(rows, Unknown) else RowRemaps(int(rows[0]), int(rows[1]), bool(rows[2]), bool(rows[3]))
 
 
@@ -253,7 +296,7 @@ def _instances(asking: Asking, handle: object, profiling: ProfilingSamples) -> l
     found: list[tuple[object, InstanceReading]] = []
     read: dict[int | None, dict[str, Figure]] = {}
     for number in range(0 if isinstance(highest, Unknown) else min(int(highest), MIGS_MAX)):
-        device = asking.ask("nvmlDeviceGetMigDeviceHandleByIndex", handle, number, quiet=(6,))
+        device = asking.ask("nvmlDeviceGetMigDeviceHandleByIndex", handle, number, quiet=(NOT_FOUND,))
         if isinstance(device, Unknown):
             continue
         gi = _integer(asking.ask("nvmlDeviceGetGpuInstanceId", device))
@@ -261,7 +304,9 @@ def _instances(asking: Asking, handle: object, profiling: ProfilingSamples) -> l
         if gi is None or gi not in read:
             profile = profiling.read(asking, handle, gi) if gi is not None else {}
             read[gi] = {**_memory(asking, device, gi), **profile}
-        found.append((device, _instance(asking, handle, device, InstanceReading(number, None, gi, ci, figures=read[gi]))))
+        found.append(
+            (device, _instance(asking, handle, device, InstanceReading(number, None, gi, ci, figures=read[gi])))
+        )
     return found
 
 
@@ -272,9 +317,11 @@ def _instance(asking: Asking, handle: object, device: object, place: InstanceRea
     profile = _PROFILE.search(name) if name else None
     attributes = asking.ask("nvmlDeviceGetAttributes_v2", device, gi=gi)
     start = size = None
-    instance = asking.ask("nvmlDeviceGetGpuInstanceById", handle, gi, gi=gi, quiet=(3, 4, 6)) if gi is not None else None
+    instance = (
+        asking.ask("nvmlDeviceGetGpuInstanceById", handle, gi, gi=gi, quiet=_NO_PLACEMENT) if gi is not None else None
+    )
     if instance is not None and not isinstance(instance, Unknown):
-        told = asking.ask("nvmlGpuInstanceGetInfo", instance, gi=gi, quiet=(3, 4, 6))
+        told = asking.ask("nvmlGpuInstanceGetInfo", instance, gi=gi, quiet=_NO_PLACEMENT)
         if not isinstance(told, Unknown):
             start, size = int(told.placement.start), int(told.placement.size)
     return InstanceReading(

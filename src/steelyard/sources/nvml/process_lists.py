@@ -66,7 +66,8 @@ class ProcessLists:
         if instances is None:
             shares = self._shares(asking, handle, now_us)
         return tuple(
-            _reading(place, frozenset(letters), memory[place], shares) for place, letters in sorted(types.items(), key=_order)
+            _reading(place, frozenset(letters), memory[place], shares)
+            for place, letters in sorted(types.items(), key=_order)
         )
 
     def _shares(self, asking: Asking, handle: object, now_us: int) -> Shares | Unknown:
@@ -74,7 +75,7 @@ class ProcessLists:
         since = self._seen_us if self._seen_us is not None else max(now_us - LOOK_BACK_US, 0)
         samples = asking.ask("nvmlDeviceGetProcessUtilization", handle, since, quiet=(NOT_FOUND,))
         if isinstance(samples, Unknown):
-            return {} if samples.reason == _not_found(asking.nvml) else samples
+            return {} if samples.reason == asking.words(NOT_FOUND) else samples
         newest: dict[int, tuple[int, Any]] = {}
         for sample in samples:
             stamp = int(sample.timeStamp)
@@ -85,10 +86,6 @@ class ProcessLists:
         if newest:
             self._seen_us = max(stamp for stamp, _ in newest.values())
         return {pid: (figures.ratio(each.smUtil), figures.ratio(each.memUtil)) for pid, (_, each) in newest.items()}
-
-
-def _not_found(nvml: Any) -> str:
-    return str(nvml.NVMLError(NOT_FOUND))
 
 
 def _place(process: Any, instance: InstanceReading | None) -> Place:

@@ -10,13 +10,14 @@ from typing import Any, Final
 
 from steelyard.primitives.unknown import Unknown
 from steelyard.sources.nvml import figures
-from steelyard.sources.nvml.errors import Asking, kind_of
+from steelyard.sources.nvml.errors import FUNCTION_NOT_FOUND, NOT_SUPPORTED, Asking, kind_of
 from steelyard.sources.shared.device_driver import UNSUPPORTED, Figure
 
 FIRST: Final = "a profiling figure is the mean between two rounds, and this is the first"
 NOT_OFFERED: Final = "the board has no GPM counters"
 _METRICS: Final = (("gr_active_ratio", 1), ("sm_active_ratio", 2), ("dram_active_ratio", 10))
 """Column and nvmlGpmMetricId_t (graphics, SM, DRAM bandwidth); as fields of DCGM they are 1001, 1002 and 1005."""
+PROFILED: Final = tuple(column for column, _ in _METRICS)
 
 
 class ProfilingSamples:
@@ -39,14 +40,12 @@ class ProfilingSamples:
         sample = self._spare.pop(gi, None) or asking.ask("nvmlGpmSampleAlloc", gi=gi)
         if isinstance(sample, Unknown):
             return _all(sample.reason)
-        if gi is None:
-            taken = asking.ask("nvmlGpmSampleGet", handle, sample)
-        else:
-            taken = asking.ask("nvmlGpmMigSampleGet", handle, gi, sample, gi=gi)
-        earlier = self._earlier.pop(gi, None)
+        call = ("nvmlGpmSampleGet", handle, sample) if gi is None else ("nvmlGpmMigSampleGet", handle, gi, sample)
+        taken = asking.ask(*call, gi=gi)
         if isinstance(taken, Unknown):
-            self._spare[gi] = sample
+            self._spare[gi] = sample  # the earlier one stays: the next mean spans two rounds
             return _all(taken.reason)
+        earlier = self._earlier.pop(gi, None)
         self._earlier[gi] = sample
         if earlier is None:
             return _all(FIRST)
@@ -56,7 +55,7 @@ class ProfilingSamples:
     def _is_offered(self, asking: Asking, handle: object, gi: int | None) -> bool:
         if gi in self._earlier:
             return True
-        support = asking.ask("nvmlGpmQueryDeviceSupport", handle, gi=gi, quiet=(3, 13))
+        support = asking.ask("nvmlGpmQueryDeviceSupport", handle, gi=gi, quiet=(NOT_SUPPORTED, FUNCTION_NOT_FOUND))
         return not isinstance(support, Unknown) and bool(support.isSupportedDevice)
 
     def _between(self, asking: Asking, earlier: object, later: object, gi: int | None) -> dict[str, Figure]:
@@ -80,10 +79,10 @@ class ProfilingSamples:
             elif kind_of(metric.nvmlReturn) == UNSUPPORTED:
                 found[column] = Unknown(NOT_OFFERED)
             else:
-                words = str(nvml.NVMLError(metric.nvmlReturn))
+                words = asking.words(metric.nvmlReturn)
                 found[column] = asking.problem(kind_of(metric.nvmlReturn), f"nvmlGpmMetricsGet {metric_id}", words, gi)
         return found
 
 
 def _all(reason: str) -> dict[str, Figure]:
-    return {column: Unknown(reason) for column, _ in _METRICS}
+    return {column: Unknown(reason) for column in PROFILED}

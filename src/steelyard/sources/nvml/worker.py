@@ -14,8 +14,9 @@ from queue import SimpleQueue
 from typing import Generic, TypeVar
 
 from steelyard.primitives.clock import Clock
+from steelyard.primitives.errors import InvariantError
 from steelyard.primitives.instant import Instant
-from steelyard.sources.shared.device_driver import DriverError, Note
+from steelyard.sources.shared.device_driver import CardReading, DriverError, Progress
 
 T = TypeVar("T")
 
@@ -29,9 +30,9 @@ class StuckCall:
 
 
 class Errand(Generic[T]):
-    """One job of a worker. ``result``, else ``error``, once ``done`` is set."""
+    """One job of a worker. ``result``, else ``error``, once ``done`` is set. ``identity``: the card it reads, where it came so far."""
 
-    def __init__(self, job: Callable[[Note], T], clock: Clock) -> None:
+    def __init__(self, job: Callable[[Progress], T], clock: Clock) -> None:
         self._job = job
         self._clock = clock
         self._last = StuckCall("start", clock.now())
@@ -39,16 +40,23 @@ class Errand(Generic[T]):
         self.result: T | None = None
         self.error: DriverError | None = None
         self.failure: Exception | None = None
+        self.identity: CardReading | None = None
 
     @property
     def last_call(self) -> StuckCall:
         """The call that was made last."""
         return self._last
 
+    def value(self) -> T:
+        """The result of a job that is done and did not fail."""
+        if self.result is None:
+            raise InvariantError("a job that is done has a result or an error")
+        return self.result
+
     def run(self) -> None:
         """Does the job in this thread and sets ``done``, whatever happens."""
         try:
-            self.result = self._job(self._note)
+            self.result = self._job(self)
         except DriverError as error:
             self.error = error
         except Exception as error:  # raised again where the round can end with it
@@ -56,8 +64,13 @@ class Errand(Generic[T]):
         finally:
             self.done.set()
 
-    def _note(self, call: str) -> None:
+    def __call__(self, call: str) -> None:
+        """The job is about to make a call."""
         self._last = StuckCall(call, self._clock.now())
+
+    def identified(self, card: CardReading) -> None:
+        """The job knows which card it reads."""
+        self.identity = card
 
 
 class DriverWorker(Generic[T]):
@@ -76,7 +89,14 @@ class DriverWorker(Generic[T]):
         current = self._current
         return current.last_call if current is not None and not current.done.is_set() else None
 
-    def start(self, job: Callable[[Note], T]) -> Errand[T] | None:
+    @property
+    def last(self) -> Errand[T]:
+        """The last job."""
+        if self._current is None:
+            raise InvariantError("a worker that was given nothing has no last job")
+        return self._current
+
+    def start(self, job: Callable[[Progress], T]) -> Errand[T] | None:
         """Begins a job; None where the last one has not returned."""
         if self.stuck is not None:
             return None

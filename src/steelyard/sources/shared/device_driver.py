@@ -60,7 +60,7 @@ class LibraryReading:
 
 @dataclass(frozen=True, slots=True)
 class RowRemaps:
-    """Rows of memory that were remapped: after correctable and uncorrectable errors; ``pending`` until a reset; ``failed`` = no spare row was left."""
+    """Rows of memory that were remapped, after correctable and uncorrectable errors. pending: one waits for a reset; failed: none was left."""
 
     correctable: int
     uncorrectable: int
@@ -118,6 +118,18 @@ class CardReading:
     problems: tuple[Problem, ...] = ()
 
 
+class Progress(Protocol):
+    """Learns how far the reading of a card has come, so that a reading that hangs or breaks off is not lost whole."""
+
+    def __call__(self, call: str) -> None:
+        """A call is about to be made."""
+        ...
+
+    def identified(self, card: CardReading) -> None:
+        """Which card it is; the rest of the reading is still to come."""
+        ...
+
+
 class DeviceDriver(Protocol):
     """A vendor's library. Any method may raise DriverError, and any may hang."""
 
@@ -127,8 +139,8 @@ class DeviceDriver(Protocol):
         """Load and initialise the library, again if it already was, and read what it says of itself."""
         ...
 
-    def read_card(self, index: int, note: Note) -> CardReading:
-        """Everything about one card, by the library's index. Called from one thread per index."""
+    def read_card(self, index: int, note: Progress) -> CardReading:
+        """Everything about one card, by the library's index; its identity first. Called from one thread per index."""
         ...
 
     def close(self) -> None:
