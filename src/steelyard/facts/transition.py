@@ -16,7 +16,8 @@ class Transition(Fact, frozen=True, kw_only=True):
     type; value: ``True``, ``False``, ``Unknown``), ``phase`` (value: the phase; no item), ``admission_check`` (item: the check; value: its
     state), ``requeue`` (value: the count; the message says until when). Of a card or node, as its driver tells (no item): ``state``
     (``present``, ``lost``, ``missing``), ``driver_call`` (``stuck``, ``answering``), ``driver``, ``driver_version``, ``mig_mode``,
-    ``mig_layout``, ``recovery_action``; of a ``Slot`` (``<node>/<PCI address>``): ``device`` (the UUID that sits there now). reason, message: as written, the message cut to 4,096 characters.
+    ``mig_layout``, ``recovery_action``; of a ``Slot`` (``<node>/<PCI address>``): ``device`` (the UUID that sits there now). reason,
+    message: as written, the message cut to 4,096 characters.
     time_basis of occurred_at: ``stated`` (the object dates the change), ``inferred`` (from other stamps of the object, such as a
     container's start), ``observed`` (the object does not say; it was so when it was first seen).
     """
