@@ -21,6 +21,7 @@ from steelyard.facts.device_sample import DeviceSample
 from steelyard.facts.event import Event
 from steelyard.facts.finding import Finding
 from steelyard.facts.grant import Grant
+from steelyard.facts.metric_sample import MetricSample
 from steelyard.facts.process_sample import ProcessSample
 from steelyard.facts.sighting import Sighting
 from steelyard.facts.source_status import SourceStatus
@@ -40,12 +41,24 @@ FACTS_MAX: Final = 100_000
 """Facts that the server takes in one batch."""
 
 REFUSED_SHOWN_MAX: Final = 20
-SAMPLES: Final[tuple[type[Fact], ...]] = (DeviceSample, ProcessSample)
+SAMPLES: Final[tuple[type[Fact], ...]] = (DeviceSample, ProcessSample, MetricSample)
 """What may be thinned while nobody takes it. Everything else is kept as long as there is room for it alone."""
 
 TABLES: Final[Mapping[str, type[Fact]]] = {
     fact.TABLE: fact
-    for fact in (Device, Unit, Grant, Sighting, DeviceSample, ProcessSample, Event, Transition, Finding, SourceStatus)
+    for fact in (
+        Device,
+        Unit,
+        Grant,
+        Sighting,
+        DeviceSample,
+        ProcessSample,
+        MetricSample,
+        Event,
+        Transition,
+        Finding,
+        SourceStatus,
+    )
 }
 """What an agent may say: what it sees of its node, nothing of pods' lives, quotas or money."""
 
