@@ -59,6 +59,9 @@ go_goroutines{x="1"} 7
         ("scheduler_pending_pods", "queue_metrics"),
         ("ray_vllm_num_requests_running", "inference_server"),
         ("istio_requests_total", "inference_server"),
+        ("steelyard_gpu_power_watts", "agent_metrics"),
+        ("steelyard_agent_spool_bytes", "agent_metrics"),
+        ("steelyard_agents_known", None),
         ("up", None),
         ("", None),
     ],
@@ -68,7 +71,8 @@ def test_a_metric_goes_to_one_reader(name: str, reader: str | None) -> None:
 
 
 def test_every_name_that_is_asked_for_has_a_reader() -> None:
-    assert {reader_of(name) for name in metric_names()} == {"dcgm", "hami", "queue_metrics", "inference_server"}
+    readers = {"dcgm", "hami", "queue_metrics", "inference_server", "agent_metrics"}
+    assert {reader_of(name) for name in metric_names()} == readers
     assert "DCGM_FI_DEV_GPU_UTIL" in metric_names()
 
 

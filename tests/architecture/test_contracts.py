@@ -32,6 +32,7 @@ OFFENCES = {
     "Only the store speaks to an engine": ("ledgers/offence.py", "import duckdb"),
     "Thinking opens no sockets": ("answers/offence.py", "import socket"),
     "No cycles between siblings": ("facts/base.py", "from steelyard.facts import registry"),
+    "The node agent carries neither store nor surfaces": ("app/agent/offence.py", "import typer"),
 }
 
 
@@ -89,3 +90,26 @@ def test_the_help_loads_no_engine_and_no_other_heavy_library() -> None:
     )
     result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
     assert "LOADED []" in result.stdout
+
+
+def test_the_agent_loads_neither_the_command_line_nor_the_engine() -> None:
+    heavy = HEAVY | {
+        "typer",
+        "click",
+        "rich",
+        "pydantic_settings",
+        "orjson",
+        "lightkube",
+        "google",
+        "cramjam",
+        "babel",
+        "grpc",
+    }
+    program = (
+        "import sys; sys.argv = ['steelyard', 'agent', '--once', '--pod-resources', 'none', '--kernel-log', 'none']\n"
+        "from steelyard.app.main import main\n"
+        "try: main()\nexcept SystemExit: pass\n"
+        f"print('LOADED', sorted({heavy} & set(sys.modules)))"
+    )
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
+    assert "LOADED []" in result.stdout, result.stdout + result.stderr

@@ -26,8 +26,10 @@ DCGM: Final = "dcgm"
 HAMI: Final = "hami"
 QUEUES: Final = "queue_metrics"
 INFERENCE: Final = "inference_server"
+AGENT: Final = "agent_metrics"
 SOURCE: Final = "metrics"
 _DCGM_PREFIXES: Final = ("DCGM_FI_", "DCGM_EXP_", "dcgm_fi_")
+_AGENT_PREFIXES: Final = ("steelyard_gpu_", "steelyard_agent_")
 
 
 @cache
@@ -40,17 +42,20 @@ def _tables() -> tuple[tuple[str, frozenset[str]], ...]:
 
 
 def reader_of(name: str) -> str | None:
-    """The reader of a metric: ``dcgm``, ``hami``, ``queue_metrics``, ``inference_server``; None where nobody reads it."""
+    """The reader of a metric: ``dcgm``, ``hami``, ``queue_metrics``, ``inference_server``, ``agent_metrics``; None where nobody reads it."""
     if name.startswith(_DCGM_PREFIXES):
         return DCGM
+    if name.startswith(_AGENT_PREFIXES):
+        return AGENT
     return next((reader for reader, names in _tables() if name in names), None)
 
 
 def metric_names() -> frozenset[str]:
     """Every metric that is read, in all its spellings: what to ask a Prometheus for. Those of DCGM in upper case with their prefix."""
+    from steelyard.sources.agent_metrics import AGENT_METRICS
     from steelyard.sources.dcgm import exported_names
 
-    return exported_names().union(*(names for _, names in _tables()))
+    return exported_names().union(AGENT_METRICS, *(names for _, names in _tables()))
 
 
 def read_points(
@@ -63,6 +68,7 @@ def read_points(
     """The facts of a round of points, of any exporters and instants. ``memory``: kept by a collector over its rounds, None for an import.
     ``tally`` (filled) tells what became of every point; what nobody reads is one finding ``metrics_ignored``. ``hidden``: as of
     ``LabelResolver``, where one scrape may come in several rounds."""
+    from steelyard.sources.agent_metrics import read_agent_metrics
     from steelyard.sources.dcgm import read_dcgm
     from steelyard.sources.hami import read_hami_metrics
     from steelyard.sources.inference_server import read_inference_metrics
@@ -74,7 +80,7 @@ def read_points(
     tally = tally if tally is not None else MetricTally()
     refusals = Refusals(ctx, SOURCE)
     routes: dict[str, str | None] = {}
-    routed: dict[str, list[MetricPoint]] = {DCGM: [], HAMI: [], QUEUES: [], INFERENCE: []}
+    routed: dict[str, list[MetricPoint]] = {DCGM: [], HAMI: [], QUEUES: [], INFERENCE: [], AGENT: []}
     for point in points:
         name = point.name
         if name not in routes:
@@ -97,6 +103,7 @@ def read_points(
     yield from read_hami_metrics(routed[HAMI], resolver, ctx, tally, memory)
     yield from read_queue_metrics(routed[QUEUES], resolver, ctx, tally)
     yield from read_inference_metrics(routed[INFERENCE], resolver, ctx, tally)
+    yield from read_agent_metrics(routed[AGENT], resolver, ctx, tally)
     yield from refusals.rest()
     finding = tally.finding(ctx, SOURCE)
     if finding is not None and (memory is None or memory.is_news("ignored", frozenset(tally.ignored), ctx.observed_at)):
