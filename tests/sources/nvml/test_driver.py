@@ -116,6 +116,13 @@ def test_a_sample_that_fails_once_makes_one_figure_unknown_and_not_the_next(scen
     assert card().figures["sm_active_ratio"] == 0.6225
 
 
+def test_two_profiling_samples_serve_for_ever(scenario: StubScenario, card: Read) -> None:
+    scenario.play("whole")
+    card(rounds=2)
+    scenario.set({"fail.nvmlGpmSampleAlloc": 20})
+    assert card(rounds=3).figures["sm_active_ratio"] == 0.6225
+
+
 def test_a_profiling_figure_above_its_limit_is_unknown_and_not_cut(scenario: StubScenario, card: Read) -> None:
     scenario.play("whole")
     scenario.set({"gpu.0.gpm": "50 129.4 nan"})
@@ -259,6 +266,24 @@ def test_in_the_first_round_what_is_still_buffered_from_before_does_not_count(
     scenario.play("whole")
     scenario.set({"gpu.0.process_util": f"4242:{NOW_US - 3_600_000_000}:71:30"})
     assert processes(card())[4242].sm_ratio == 0.0
+
+
+def test_a_driver_that_returns_older_samples_too_makes_nobody_busy(scenario: StubScenario, card: Read) -> None:
+    scenario.play("whole")
+    scenario.set({"gpu.0.process_util": f"4242:{NOW_US - 60_000_000}:71:30", "gpu.0.process_util_unfiltered": 1})
+    assert processes(card())[4242].sm_ratio == 0.0
+
+
+def test_a_clock_that_was_set_back_makes_nobody_idle(scenario: StubScenario) -> None:
+    now = [NOW_US]
+    driver = NvmlDriver(scenario.library, now_us=lambda: now[0])
+    scenario.play("whole")
+    driver.open(lambda call: None)
+    scenario.set({"gpu.0.process_util": f"4242:{NOW_US - 1}:71:30"})
+    assert processes(driver.read_card(0, Noted()))[4242].sm_ratio == 0.71
+    now[0] = NOW_US - 3_600_000_000
+    scenario.set({"gpu.0.process_util": f"4242:{now[0] - 1}:55:30"})
+    assert processes(driver.read_card(0, Noted()))[4242].sm_ratio == 0.55
 
 
 def test_not_found_is_idle_and_no_trouble(scenario: StubScenario, card: Read) -> None:

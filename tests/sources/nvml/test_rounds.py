@@ -400,6 +400,16 @@ def test_one_finding_per_kind_and_card_and_not_per_round(node: Node) -> None:
     assert codes(node.round()) == [("driver_no_permission", f"device {SECOND}")]
 
 
+def test_what_was_said_of_a_card_before_it_hung_is_not_said_again_when_it_is_back(node: Node) -> None:
+    node.scenario.play("no_permission")
+    node.round()
+    node.scenario.set({"hang.nvmlDeviceGetPowerUsage.1": 1})
+    assert codes(node.round()) == [("driver_call_stuck", f"device {SECOND}")]
+    node.scenario.release()
+    node.returned(1)
+    assert codes(node.round()) == []
+
+
 def test_what_a_card_cannot_say_is_null_with_its_reason(node: Node) -> None:
     node.scenario.play("no_permission")
     (sample,) = [sample for sample in of(node.round(), DeviceSample) if sample.device_uuid == SECOND]

@@ -17,6 +17,7 @@ from steelyard.sources.nvml.errors import NOT_FOUND, Asking
 from steelyard.sources.shared.device_driver import Figure, InstanceReading, ProcessReading
 
 LOOK_BACK_US: Final = 10_000_000
+CLOCK_SLACK_US: Final = 1_000_000
 UNDER_MIG: Final = "not measurable under MIG: the driver has no utilisation per process there"
 THROUGH_MPS: Final = "its kernels run in the MPS server: split by reservation, not measured"
 _LISTS: Final = (
@@ -72,7 +73,9 @@ class ProcessLists:
 
     def _shares(self, asking: Asking, handle: object, now_us: int) -> Shares | Unknown:
         """By pid, since the last round; empty = nobody used the card. Check with ``nvidia-smi pmon -c 1``."""
-        since = self._seen_us if self._seen_us is not None else max(now_us - LOOK_BACK_US, 0)
+        since = self._seen_us
+        if since is None or since > now_us + CLOCK_SLACK_US:  # a clock that was set back would make everybody idle
+            since = max(now_us - LOOK_BACK_US, 0)
         samples = asking.ask("nvmlDeviceGetProcessUtilization", handle, since, quiet=(NOT_FOUND,))
         if isinstance(samples, Unknown):
             return {} if samples.reason == asking.words(NOT_FOUND) else samples

@@ -322,6 +322,7 @@ int nvmlDeviceGetProcessUtilization(Handle *h, ProcessUtilization *out, unsigned
     char value[VALUE], *save = NULL;
     unsigned found = 0, room = out ? *count : 0;
     ENTER(h->gpu);
+    int unfiltered = get(value, "gpu.%d.process_util_unfiltered", h->gpu);
     if (get(value, "gpu.%d.mig", h->gpu) && value[0] == '1') return NOT_SUPPORTED;
     if (!get(value, "gpu.%d.process_util", h->gpu)) return NOT_FOUND;
     for (char *word = strtok_r(value, " ", &save); word; word = strtok_r(NULL, " ", &save)) {
@@ -331,7 +332,7 @@ int nvmlDeviceGetProcessUtilization(Handle *h, ProcessUtilization *out, unsigned
         one.stamp = (unsigned long long)now.tv_sec * 1000000 + (unsigned long long)now.tv_nsec / 1000;
         int read = sscanf(word, "%u:now:%u:%u", &one.pid, &one.sm, &one.mem) == 3 ||
                    sscanf(word, "%u:%llu:%u:%u", &one.pid, &one.stamp, &one.sm, &one.mem) == 4;
-        if (!read || one.stamp <= since) continue;
+        if (!read || (one.stamp <= since && !unfiltered)) continue;
         if (found < room) out[found] = one;
         found++;
     }
