@@ -16,6 +16,7 @@ import pytest
 from steelyard.app.backfill_rounds import BackfillCollector
 from steelyard.app.backfilling import BackfillJobs, OwnBackfiller, Source, source_of
 from steelyard.app.posting import post
+from steelyard.app.retention import run_retention
 from steelyard.app.settings import Settings, load_settings
 from steelyard.facts.source_status import SourceStatus
 from steelyard.primitives.clock import FixedClock
@@ -304,6 +305,24 @@ def test_in_the_background_the_gap_that_a_server_left_while_it_was_down_is_taken
         for text in ("{", "[1]", "null", '["a"]'):
             found.resume(text)
             assert found.cursor() is None
+
+
+def test_a_day_that_is_being_taken_in_is_not_reduced_or_dropped_before_the_rest_of_it_is_there(
+    remembering: str, tmp_path: Path
+) -> None:
+    settings, now = settings_of(remembering), START // DAY_US * DAY_US + 200 * DAY_US
+    half = START + 2 * HOUR_US
+    quiet = lambda *_: None  # noqa: E731
+    OwnBackfiller(tmp_path, settings, FixedClock(now)).run(BackfillRequest("main", START, half), quiet)
+    with Store.open(tmp_path) as store:
+        run_retention(store, tmp_path, settings, FixedClock(now + HOUR_US))
+        assert store.rows("SELECT count(*) FROM fact.device_sample") == [(2 * 60,)]
+    OwnBackfiller(tmp_path, settings, FixedClock(now + HOUR_US)).run(BackfillRequest("main", half, END), quiet)
+    with Store.open(tmp_path) as store:
+        report = run_retention(store, tmp_path, settings, FixedClock(now + 2 * DAY_US))
+        assert report.late_count == 0
+        (left,) = store.rows("SELECT count(*) FROM fact.device_sample")[0]
+        assert left < 60, "the day after, it goes as any day of its age"
 
 
 MISTAKES: list[tuple[dict[str, Any], BackfillRequest, str]] = [

@@ -35,6 +35,9 @@ from steelyard.store.retention import DROPPED, REDUCED, SAMPLES, DueDay, due_cou
 from steelyard.store.store import FILE_NAME
 from steelyard.surfaces.shared.upkeep_ports import RetentionReport, RetentionRow
 
+FILLED_US: Final = DAY_US
+"""A day of which a back-fill took in something waits so long: the rest of it must come before its samples are reduced."""
+
 LATE: Final = "samples_after_their_day_was_reduced"
 _BOOKED: Final = frozenset({"device_sample", "process_sample"})
 _ONE_AT_A_TIME: Final = threading.Lock()
@@ -80,7 +83,7 @@ def run_retention(
         tally, compacted = _Tally(), False
         if dry_run:
             with store.reader() as reader:
-                _look(reader, folder, today, plan(reader, raw_before, minute_before), tally)
+                _look(reader, folder, today, plan(reader, raw_before, minute_before, now - FILLED_US), tally)
         else:
             _export(store, folder, today, now, tally)
             for day, seen in _due_and_booked(store, settings, clock, raw_before, minute_before):
@@ -137,7 +140,7 @@ def _due_and_booked(
 ) -> list[tuple[DueDay, tuple[int, str]]]:
     """The days that are due, with their facts' fingerprint as they are in the books."""
     with store.reader() as reader:
-        due = plan(reader, raw_before, minute_before)
+        due = plan(reader, raw_before, minute_before, clock.now() - FILLED_US)
     if not due:
         return []
     with store.transaction():

@@ -20,7 +20,7 @@ from steelyard.facts.metric_sample import MetricSample
 from steelyard.facts.partition_sample import PartitionSample
 from steelyard.facts.process_sample import ProcessSample
 from steelyard.primitives.errors import InvariantError
-from steelyard.primitives.instant import DAY_US, HOUR_US, Instant
+from steelyard.primitives.instant import DAY_US, HOUR_US, INSTANT_MAX, Instant
 from steelyard.store.exports import MINUTE_MARK, DayExport, export_day, fingerprint, record_exported, unexported_count
 from steelyard.store.store import Store
 
@@ -88,8 +88,13 @@ class Thinned:
     export: DayExport | None
 
 
-def plan(store: Store, raw_before: Instant, minute_before: Instant) -> list[DueDay]:
-    """The days that are due, the oldest first: before ``minute_before`` to be dropped, before ``raw_before`` (both midnights) to be reduced."""
+def plan(
+    store: Store, raw_before: Instant, minute_before: Instant, filled_before: Instant = INSTANT_MAX
+) -> list[DueDay]:
+    """The days that are due, the oldest first: before ``minute_before`` to be dropped, before ``raw_before`` (both midnights) to be reduced.
+
+    Days of which a back-fill took in anything at or after ``filled_before`` wait: what it still brings of them must find them as they were.
+    """
     due: list[DueDay] = []
     for fact in SAMPLES:
         for level, low, high in ((DROPPED, None, minute_before), (REDUCED, minute_before, raw_before)):
@@ -98,8 +103,11 @@ def plan(store: Store, raw_before: Instant, minute_before: Instant) -> list[DueD
                 f"FROM fact.{fact.TABLE} WHERE ($low IS NULL OR occurred_at >= make_timestamp(CAST($low AS BIGINT))) "
                 "AND occurred_at < make_timestamp(CAST($high AS BIGINT)) GROUP BY 1) AS found "
                 "WHERE NOT EXISTS (SELECT 1 FROM store.thinned AS known WHERE known.fact_table = $table "
-                "AND known.day_at = found.day_at AND known.level = $level AND known.removed_count = found.rows_count)",
-                {"low": low, "high": high, "table": fact.TABLE, "level": _LOOKED[level]},
+                "AND known.day_at = found.day_at AND known.level = $level AND known.removed_count = found.rows_count) "
+                "AND NOT EXISTS (SELECT 1 FROM fact.source_status AS filled WHERE filled.kind = 'backfill' "
+                "AND filled.observed_at >= make_timestamp(CAST($filled AS BIGINT)) "
+                "AND filled.observed_from_at < found.day_at + INTERVAL 1 DAY AND filled.observed_to_at > found.day_at)",
+                {"filled": filled_before, "low": low, "high": high, "table": fact.TABLE, "level": _LOOKED[level]},
             )
             due += [DueDay(fact, int(day), level) for (day,) in rows]
     return sorted(due, key=lambda each: (each.day_at, SAMPLES.index(each.fact)))
