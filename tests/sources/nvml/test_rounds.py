@@ -220,7 +220,8 @@ def test_a_card_that_hangs_is_not_asked_again_until_it_answers_and_then_told_as_
     back = node.round()
     assert changes(back) == [(SECOND, "driver_call", "answering")]
     assert sampled(back) == [FIRST, SECOND]
-    assert devices(back)[SECOND].state_reason is None and status(back).status == "ok"
+    assert devices(back)[SECOND].state_reason == "the driver answers again" and status(back).status == "ok"
+    assert devices(node.round())[SECOND].state_reason is None
     node.scenario.set({"hang.nvmlDeviceGetPowerUsage.1": 1})
     assert codes(node.round()) == [("driver_call_stuck", f"device {SECOND}")]
 

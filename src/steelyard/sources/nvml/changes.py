@@ -23,11 +23,12 @@ from steelyard.sources.nvml.worker import StuckCall
 PRESENT: Final = "present"
 LOST: Final = "lost"
 MISSING: Final = "missing"
+WELL_AGAIN: Final = "the driver answers again"
 
 
 class KnownCard(msgspec.Struct, kw_only=True):
     """A card as it was last seen. layout: its MIG devices as ``gi/ci profile unit``. state: ``present``, ``lost`` or ``missing`` (the driver
-    no longer lists it). stuck_since: the call that hung in the last round was made then."""
+    no longer lists it). stuck_since: the call that hung in the last round was made then. reason: what the last word on its state was."""
 
     uuid: str
     index: int
@@ -40,6 +41,7 @@ class KnownCard(msgspec.Struct, kw_only=True):
     recovery_action: str | None = None
     state: str = PRESENT
     stuck_since: Instant | None = None
+    reason: str | None = None
 
 
 class NodeMemory(msgspec.Struct, kw_only=True):
@@ -76,6 +78,7 @@ def note_card(memory: NodeMemory, device: Device, units: list[Unit] | None, of: 
         mig_enabled=device.mig_enabled,
         layout=layout,
         recovery_action=device.recovery_action,
+        reason=None if device.state_reason == WELL_AGAIN else device.state_reason,
     )
     memory.cards[uuid] = now
     if known is None:
@@ -95,6 +98,14 @@ def note_card(memory: NodeMemory, device: Device, units: list[Unit] | None, of: 
     if now.recovery_action and known.recovery_action and now.recovery_action != known.recovery_action:
         text = f"it was {known.recovery_action}"
         yield _change(of, "Device", uuid, "recovery_action", now.recovery_action, "RecoveryActionChanged", text)
+
+
+def with_word(memory: NodeMemory, device: Device) -> Device:
+    """The card with a word on its state where the last one was of a trouble that is over: no word would leave that one standing."""
+    known = memory.cards.get(device.device_uuid)
+    if device.state_reason is not None or known is None or known.reason is None:
+        return device
+    return msgspec.structs.replace(device, state_reason=WELL_AGAIN)
 
 
 def note_lost(card: KnownCard, reason: str, of: Round) -> Iterator[Transition]:
@@ -144,7 +155,8 @@ def note_library(memory: NodeMemory, trouble: str | None, reason: str, of: Round
 
 
 def remembered_device(card: KnownCard, of: Round, reason: str) -> Device:
-    """The card as it was last seen, in its state of now, for a round in which it does not answer itself."""
+    """The card as it was last seen, in its state of now, for a round in which it does not answer itself; the reason is kept."""
+    card.reason = reason
     return Device(
         cluster=of.cluster,
         source=SOURCE,

@@ -172,7 +172,7 @@ class RoundFacts:
         self, card: CardReading, owners: dict[int, ProcessOwner], inventory: list[Device | Unit]
     ) -> Iterator[Fact]:
         of, ctx = self._of, self._ctx
-        device, units = device_of(card, of), list(units_of(card, of))
+        device, units = changes.with_word(self._memory, device_of(card, of)), list(units_of(card, of))
         inventory += [device, *units]
         self._count += 1
         if isinstance(card.processes, Unknown):
