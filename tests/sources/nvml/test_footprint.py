@@ -54,3 +54,28 @@ def test_rounds_over_the_stub_stay_small_and_import_neither_engine_nor_command_l
     assert heavy.isdisjoint(told["late"])
     assert "pynvml" not in told["early"] and "pynvml" in told["late"]
     assert told["rss_kib"] < RSS_MAX_KIB
+
+
+HANGING = """
+import sys
+from pathlib import Path
+from steelyard.sources.nvml.driver import NvmlDriver
+from steelyard.sources.nvml.rounds import DeviceRounds
+from steelyard.primitives.clock import WallClock
+node = DeviceRounds(NvmlDriver(Path(sys.argv[1])), WallClock(), node="n", deadline_seconds=0.2)
+print([finding.code for finding in node.round() if type(finding).__name__ == "Finding"])
+node.close()
+"""
+
+
+def test_a_process_ends_although_a_call_of_its_driver_never_does(stub: Path) -> None:
+    environment = {**os.environ, VARIABLE: str(SCENARIOS / "hang.txt")}
+    done = subprocess.run(
+        [sys.executable, "-c", HANGING, str(stub)],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert done.stdout.strip() == "['driver_call_stuck']"
