@@ -14,10 +14,14 @@ from steelyard.facts.base import Fact
 from steelyard.facts.device import Device
 from steelyard.facts.device_sample import DeviceSample
 from steelyard.facts.process_sample import ProcessSample
+from steelyard.facts.request import Request
 from steelyard.facts.source_status import SourceStatus
+from steelyard.facts.unit import Unit
+from steelyard.ledgers import windows as windowing
 from steelyard.ledgers.dimensions.registry import build_dimensions
-from steelyard.ledgers.posting import PostingParameters
-from steelyard.ledgers.registry import HOLDING, USAGE, model_text
+from steelyard.ledgers.posting import PostingParameters, ensure_ledgers, post_ledger
+from steelyard.ledgers.registry import HOLDING, USAGE
+from steelyard.ledgers.windows import changed_windows
 from steelyard.store import Store
 from tests.ledgers.reference_supply import Row
 from tests.ledgers.reference_usage import Use, post_usage
@@ -113,26 +117,37 @@ def worlds(draw: st.DrawFn) -> tuple[list[Fact], list[Row], int]:
 @pytest.fixture(scope="module")
 def store() -> Iterator[Store]:
     with Store.open_memory() as opened:
+        ensure_ledgers(opened, (USAGE,))
         yield opened
 
 
-def by_sql(store: Store, facts: list[Fact], held: list[Row], grain: int) -> Rows:
-    """The usage ledger of a world by its models, over a holding ledger that is given."""
-    fresh(store)
+def posted(store: Store, facts: list[Fact], held: list[Row], grain: int) -> Rows:
+    """The usage ledger after one more posting, over a holding ledger that is given."""
     store.append(facts)
     build_dimensions(store, PostingParameters(grain_us=grain))
     columns = [(column.name, column.sql_type) for column in HOLDING.columns]
     store.load_rows("ledger.holding", columns, [[row.get(name) for name, _ in columns] for row in held])
-    for stem in USAGE.stages:
-        store.execute(f"CREATE OR REPLACE TABLE dim.{stem} AS {model_text(f'{stem}.sql')}")
+    post_ledger(store, USAGE, 1, f"{grain}")
     rows = store.rows(
         "SELECT device_uuid, gi, epoch_us(grain_at), pod_uid, path, memory_mib_us, memory_peak_mib, memory_p99_mib, "
-        "compute_upper_gpu_us, observed_us, compute_observed_us, samples_count, unknown_reason "
-        f"FROM ({model_text('usage.sql')}) AS model"
+        "compute_upper_gpu_us, observed_us, compute_observed_us, samples_count, unknown_reason FROM ledger.usage"
     )
     keyed = {row[:5]: row[5:] for row in rows}
     assert len(keyed) == len(rows), "two rows have the same key"
     return keyed
+
+
+def by_sql(store: Store, facts: list[Fact], held: list[Row], grain: int) -> Rows:
+    """The usage ledger of a world by its models, posted at once."""
+    forget(store)
+    return posted(store, facts, held, grain)
+
+
+def forget(store: Store) -> None:
+    """No facts, no usage, no hour that was posted."""
+    fresh(store)
+    for table in ("ledger.usage_entry", "ledger.usage_hour"):
+        store.execute(f"DELETE FROM {table}")
 
 
 def by_reference(store: Store, held: list[Row], grain: int) -> Rows:
@@ -153,6 +168,106 @@ def by_reference(store: Store, held: list[Row], grain: int) -> Rows:
 def test_usage_equals_its_reference(store: Store, world: Any) -> None:
     facts, held, grain = world
     assert by_sql(store, facts, held, grain) == by_reference(store, held, grain)
+
+
+@given(worlds(), st.integers(2, 4), st.randoms(use_true_random=False))
+@settings(deadline=None, max_examples=40, suppress_health_check=SLOW)
+def test_posted_bit_by_bit_it_is_what_it_would_be_at_once(
+    store: Store, world: Any, rounds: int, shuffle: random.Random
+) -> None:
+    facts, held, grain = world
+    shuffle.shuffle(facts)
+    forget(store)
+    for number in range(rounds):
+        known = [row for row in held if shuffle.random() < 0.6] if number < rounds - 1 else held
+        rows = posted(store, facts[number::rounds], known, grain)
+    assert rows == by_reference(store, held, grain)
+
+
+def gap(scope: str, minutes: int) -> SourceStatus:
+    return SourceStatus(
+        natural_key=f"nvidia_smi/{scope}", occurred_at=BASE, kind="nvidia_smi", scope=scope, gap_max_us=minutes * MINUTE, **COMMON
+    )  # fmt: skip
+
+
+def memory(minute: int, gi: int | None = None) -> DeviceSample:
+    return DeviceSample(
+        natural_key=f"GPU-1/{gi}", occurred_at=BASE + minute * MINUTE, device_uuid="GPU-1", gi=gi, memory_used_mib=700, **COMMON
+    )  # fmt: skip
+
+
+def held_card(**more: Any) -> Row:
+    return {
+        "cluster": "default", "pod_uid": "p1", "place_kind": "device", "place_id": "GPU-1", "node": "n1", "device_uuid": "GPU-1",
+        "unit_kind": "gpu", "gi": None, "occupancy": "held", "share_ppm": 1_000_000, "started_at": BASE, "ended_at": BASE + HOUR,
+        "known_to_at": BASE + HOUR, **more,
+    }  # fmt: skip
+
+
+ON_NODE = Device(natural_key="GPU-1", occurred_at=BASE, device_uuid="GPU-1", node="n1", **COMMON)
+GROUNDS: dict[str, tuple[list[Fact], list[Row], list[Fact], list[Row]]] = {
+    "who held it": ([ON_NODE, gap("cluster", 9), memory(0), memory(5)], [], [], [held_card()]),
+    "that nobody held it": ([ON_NODE, gap("cluster", 9), memory(0), memory(5)], [held_card()], [], []),
+    "how far apart rounds may lie": ([ON_NODE, memory(0), memory(5)], [], [gap("cluster", 9)], []),
+    "where the card is": ([gap("node/n1", 9), memory(0), memory(5)], [], [ON_NODE], []),
+    "which instance a unit is": (
+        [ON_NODE, gap("cluster", 9), memory(0, 3), memory(5, 3)],
+        [held_card(unit_kind="mig", unit_id="MIG-1")],
+        [Unit(natural_key="MIG-1", occurred_at=BASE, unit_id="MIG-1", unit_kind="mig", device_uuid="GPU-1", gi=3, **COMMON)],
+        [held_card(unit_kind="mig", unit_id="MIG-1")],
+    ),
+    "whose name it is": (
+        [
+            ON_NODE,
+            gap("cluster", 9),
+            ProcessSample(
+                natural_key="1", occurred_at=BASE + MINUTE, device_uuid="GPU-1", pid=1, pod_uid="name:ns/a", memory_used_mib=5,
+                interval_us=MINUTE, **COMMON,
+            ),
+        ],
+        [],
+        [Request(natural_key="u-1", occurred_at=BASE, pod_uid="u-1", phase="Running", namespace="ns", pod="a", created_at=BASE, **COMMON)],
+        [],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("ground", GROUNDS)
+def test_an_hour_is_posted_anew_when_its_ground_changes_though_no_sample_came(store: Store, ground: str) -> None:
+    facts, held, later, held_later = GROUNDS[ground]
+    forget(store)
+    before = posted(store, facts, held, HOUR)
+    after = posted(store, later, held_later, HOUR)
+    assert after != before
+    assert after == by_sql(store, [*facts, *later], held_later, HOUR)
+
+
+def test_nothing_is_computed_again_for_hours_that_are_as_they_were(store: Store) -> None:
+    forget(store)
+    posted(store, [ON_NODE, gap("cluster", 9), *(memory(minute) for minute in range(0, 600, 5))], [held_card()], HOUR)
+    assert changed_windows(store, USAGE, str(HOUR)) == []
+    store.append([memory(604)])
+    assert [window.from_us for window in changed_windows(store, USAGE, str(HOUR))] == [BASE + 9 * HOUR]
+    assert [window.to_us for window in changed_windows(store, USAGE, str(HOUR))] == [BASE + 12 * HOUR]
+    assert changed_windows(store, USAGE, "another")[0].from_us == BASE - HOUR
+
+
+@pytest.mark.parametrize(
+    ("hours", "reach", "windows"),
+    [
+        ([], 1, []),
+        ([5], 1, [(4, 7)]),
+        ([5, 6], 1, [(4, 8)]),
+        ([5, 8], 1, [(4, 10)]),
+        ([5, 9], 1, [(4, 7), (8, 11)]),
+        ([5, 30], 12, [(-7, 13), (13, 33), (33, 43)]),
+    ],
+)
+def test_windows_neither_overlap_nor_leave_an_hour_out(
+    hours: list[int], reach: int, windows: list[tuple[int, int]]
+) -> None:
+    found = windowing.spans([hour * HOUR for hour in hours], reach * HOUR, 20 * HOUR)
+    assert [(start // HOUR, end // HOUR) for start, end in found] == windows
 
 
 @pytest.mark.parametrize(("share_ppm", "attributed"), [(1_000_000, True), (50_000, False), (None, False)])

@@ -13,6 +13,7 @@ Sceptic's query: ``SELECT run_id, sign, count(*) FROM ledger.holding_entry GROUP
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
@@ -25,6 +26,7 @@ from steelyard.facts.finding import Finding
 from steelyard.ledgers.dimensions.registry import build_dimensions
 from steelyard.ledgers.parameters import ModelWeight, PostingParameters
 from steelyard.ledgers.registry import FINDINGS, LEDGERS, Ledger, model_text
+from steelyard.ledgers.windows import changed_windows, ensure_hours, keep_hours
 from steelyard.primitives.clock import Clock
 from steelyard.primitives.errors import InvariantError
 from steelyard.primitives.instant import Instant
@@ -39,9 +41,12 @@ _CHANGE: Final = "steelyard_posting_change"
 class Change:
     """What a run did to one ledger: rows posted, settled rows reversed because a late fact restated them, open rows taken out."""
 
-    posted: int
-    reversed: int
-    replaced: int
+    posted: int = 0
+    reversed: int = 0
+    replaced: int = 0
+
+    def __add__(self, other: Change) -> Change:
+        return Change(self.posted + other.posted, self.reversed + other.reversed, self.replaced + other.replaced)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +79,8 @@ def post_ledgers(
         _ensure_tables(store, ledgers)
         build_dimensions(store, parameters)
         run_id = int(store.rows("SELECT coalesce(max(run_id), 0) + 1 FROM ledger.posting_run")[0][0])
-        changes = {ledger.name: _post(store, ledger, run_id) for ledger in ledgers}
+        basis = _basis(parameters)
+        changes = {ledger.name: post_ledger(store, ledger, run_id, basis) for ledger in ledgers}
         findings = _rebuild_findings(store, ledgers)
         as_of = store.rows("SELECT epoch_us(as_of_at) FROM dim.parameter")[0][0]
         written = _record_run(store, run_id, as_of, parameters, changes, clock)
@@ -99,6 +105,7 @@ def _ensure_ledger(store: Store, ledger: Ledger) -> None:
     store.execute(
         f"CREATE TABLE IF NOT EXISTS {entry} ({columns}, run_id BIGINT, sign BIGINT, entry_id BIGINT, is_open BOOLEAN)"
     )
+    ensure_hours(store, ledger)
     named = entry
     if ledger.key_columns:
         _ensure_keys(store, ledger)
@@ -132,11 +139,31 @@ def prepare_ledger(store: Store, ledger: Ledger) -> None:
     store.execute(f"CREATE OR REPLACE TABLE dim.{ledger.name}_key AS SELECT * FROM {key}")
 
 
-def _post(store: Store, ledger: Ledger, run_id: int) -> Change:
-    names = _names(ledger)
-    entry = f"ledger.{ledger.name}_entry"
+def post_ledger(store: Store, ledger: Ledger, run_id: int, basis: str) -> Change:
+    """Bring one ledger up to the facts, over dimensions and earlier ledgers that are; within the caller's transaction.
+
+    ``basis``: what it is computed by besides them. Raises InvariantError as ``post_ledgers`` does.
+    """
     prepare_ledger(store, ledger)
     may_change = _may_change(store, ledger)
+    if ledger.hours is None:
+        return _post_rows(store, ledger, run_id, may_change)
+    change = Change()
+    for window in changed_windows(store, ledger, basis):
+        for stem in ledger.window_stages:
+            model = model_text(f"{stem}.sql")
+            bound = {name: value for name, value in window.bound().items() if f"${name}" in model}
+            store.execute(f"CREATE OR REPLACE TABLE dim.{stem} AS {model}", bound)
+        within = f"grain_at >= make_timestamp({window.from_us}) AND grain_at < make_timestamp({window.to_us})"
+        change += _post_rows(store, ledger, run_id, f"{may_change} AND {within}")
+    keep_hours(store, ledger, basis)
+    return change
+
+
+def _post_rows(store: Store, ledger: Ledger, run_id: int, may_change: str) -> Change:
+    """Bring those rows of the ledger that may change up to its SELECT."""
+    names = _names(ledger)
+    entry = f"ledger.{ledger.name}_entry"
     casts = ", ".join(f"CAST({column.name} AS {column.sql_type}) AS {column.name}" for column in ledger.stored_columns)
     model = (
         f"SELECT *, {ledger.open_when} AS is_open FROM (SELECT {casts} FROM ({model_text(ledger.sql_file)}) AS model) AS row "
@@ -145,7 +172,7 @@ def _post(store: Store, ledger: Ledger, run_id: int) -> Change:
     entry_id = f"CAST(hash({run_id}, {names}) >> 1 AS BIGINT)"
     if not store.rows(f"SELECT 1 FROM {entry} LIMIT 1"):
         store.execute(f"INSERT INTO {entry} SELECT {names}, {run_id}, 1, {entry_id}, is_open FROM ({model}) AS posting")
-        return Change(int(store.rows(f"SELECT count(*) FROM {entry}")[0][0]), 0, 0)
+        return Change(int(store.rows(f"SELECT count(*) FROM {entry}")[0][0]))
     _find_change(store, entry, names, model, may_change)
     store.execute(
         f"DELETE FROM {entry} WHERE is_open AND entry_id IN (SELECT entry_id FROM {_CHANGE} WHERE is_open AND side = -1)"
@@ -220,7 +247,7 @@ def _record_run(
     clock: Clock,
 ) -> bool:
     """Write the run down, unless it appended nothing and goes by the same instant, formulas and settings as the one before."""
-    definitions = msgspec.json.encode({entry.name: entry.version for entry in DEFINITIONS}, order="sorted").decode()
+    definitions = _definitions()
     before = store.rows(
         "SELECT epoch_us(as_of), definitions, settings_hash FROM ledger.posting_run ORDER BY run_id DESC LIMIT 1"
     )
@@ -233,6 +260,15 @@ def _record_run(
         [run_id, clock.now(), as_of, definitions, settings],
     )
     return True
+
+
+def _definitions() -> str:
+    return msgspec.json.encode({entry.name: entry.version for entry in DEFINITIONS}, order="sorted").decode()
+
+
+def _basis(parameters: PostingParameters) -> str:
+    """What a ledger is computed by, besides the facts: formulas and settings. Where it changes, everything is computed again."""
+    return hashlib.sha256(f"{_definitions()} {parameters.settings_hash()}".encode()).hexdigest()
 
 
 def _exists(store: Store, schema: str, table: str) -> bool:

@@ -26,6 +26,9 @@ class Ledger:
     """One ledger. ``sql_file`` stands beside this module and is one SELECT with these columns, no two rows alike.
 
     ``stages``: models that stand as tables ``dim.<stem>``, rebuilt in this order right before the ledger's own SELECT, which reads them.
+    ``hours``: a model of what each hour of samples is computed from (``hour_at``, ``is_open``, ``ground_no``). With it the ledger is posted window by
+    window, only for hours whose ground changed since they were last posted, and what samples there are in all never stands in memory:
+    ``window_stages`` are given the window (``$from_us``, ``$to_us``) and what they may read of samples (``$read_from_us``, ``$read_to_us``).
     ``key_columns``: columns of names that are kept once, in ``ledger.<name>_key``; the stage ``keys_of`` yields every combination, the
     ledger's SELECT yields ``key_no`` (from ``dim.<name>_key``) in their place, the view ``ledger.<name>`` shows the names.
     ``open_when``: a condition on the ledger's own columns: rows that still move with the instant as of which the facts speak (an interval
@@ -42,6 +45,8 @@ class Ledger:
     closed_by: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     findings_file: str | None = None
     stages: tuple[str, ...] = ()
+    hours: str | None = None
+    window_stages: tuple[str, ...] = ()
     key_columns: tuple[str, ...] = ()
     keys_of: str | None = None
 
@@ -165,7 +170,9 @@ USAGE: Final = Ledger(
     open_when=_RUNNING_GRAIN,
     findings_file="telemetry_findings.sql",
     closed_by={"device_sample": ("reduced", "dropped"), "process_sample": ("reduced", "dropped")},
-    stages=("usage_stretch", "usage_process", "usage_holder"),
+    stages=("usage_gap",),
+    hours="usage_hour",
+    window_stages=("usage_stretch", "usage_process", "usage_holder"),
 )
 
 LEDGERS: Final[tuple[Ledger, ...]] = (HOLDING, SUPPLY, USAGE)

@@ -13,6 +13,8 @@ held AS (
     LEFT JOIN dim.unit AS unit ON unit.cluster = holding.cluster AND unit.unit_id = holding.unit_id
     WHERE holding.device_uuid IS NOT NULL AND holding.occupancy <> 'reserved'
         AND coalesce(holding.ended_at, holding.known_to_at) > holding.started_at
+        AND holding.started_at < make_timestamp(CAST($to_us AS BIGINT))
+        AND coalesce(holding.ended_at, holding.known_to_at) > make_timestamp(CAST($from_us AS BIGINT))
 ),
 
 -- Units that were sampled; only these need an answer.
@@ -34,6 +36,8 @@ claim AS (
     JOIN ledger.holding AS holding
         ON holding.cluster = card.cluster AND holding.place_kind = 'node' AND holding.place_id = card.node
     WHERE holding.occupancy <> 'reserved' AND coalesce(holding.ended_at, holding.known_to_at) > holding.started_at
+        AND holding.started_at < make_timestamp(CAST($to_us AS BIGINT))
+        AND coalesce(holding.ended_at, holding.known_to_at) > make_timestamp(CAST($from_us AS BIGINT))
 ),
 
 -- The stays of one pod on one unit, merged where they touch; a stay that cannot be attributed stands beside.

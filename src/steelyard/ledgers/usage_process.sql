@@ -13,6 +13,7 @@ resolved AS (
             ON life.cluster = process.cluster AND process.pod_uid = 'name:' || life.namespace || '/' || life.pod
             AND life.pod_uid <> process.pod_uid AND (life.created_at IS NULL OR life.created_at <= process.occurred_at)
         WHERE process.occurred_at BETWEEN (SELECT history_from_at FROM dim.parameter) AND (SELECT horizon_at FROM dim.parameter)
+            AND process.occurred_at BETWEEN make_timestamp(CAST($read_from_us AS BIGINT)) AND make_timestamp(CAST($read_to_us AS BIGINT))
     ) AS named
     WHERE choice = 1
 ),
@@ -28,13 +29,6 @@ round AS (
     ) AS seen
 ),
 
-declared_gap AS (
-    SELECT cluster, source, scope, max(gap_max_us) AS gap_max_us
-    FROM fact.source_status
-    WHERE kind NOT IN ('pods', 'nodes', 'trace') AND status <> 'failed' AND gap_max_us > 0
-    GROUP BY cluster, source, scope
-),
-
 home AS (
     SELECT cluster, device_uuid, max(node) AS node
     FROM dim.device
@@ -47,9 +41,9 @@ timed_round AS (
         greatest(coalesce(of_node.gap_max_us, 0), coalesce(of_all.gap_max_us, 0)) AS gap_max_us
     FROM round
     LEFT JOIN home ON home.cluster = round.cluster AND home.device_uuid = round.device_uuid
-    LEFT JOIN declared_gap AS of_node
+    LEFT JOIN dim.usage_gap AS of_node
         ON of_node.cluster = round.cluster AND of_node.source = round.source AND of_node.scope = 'node/' || home.node
-    LEFT JOIN declared_gap AS of_all
+    LEFT JOIN dim.usage_gap AS of_all
         ON of_all.cluster = round.cluster AND of_all.source = round.source AND of_all.scope = 'cluster'
 ),
 

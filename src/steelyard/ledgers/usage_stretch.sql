@@ -14,15 +14,8 @@ sample AS (
         ) AS util_ppm
     FROM fact.device_sample
     WHERE occurred_at BETWEEN (SELECT history_from_at FROM dim.parameter) AND (SELECT horizon_at FROM dim.parameter)
+        AND occurred_at BETWEEN make_timestamp(CAST($read_from_us AS BIGINT)) AND make_timestamp(CAST($read_to_us AS BIGINT))
     GROUP BY cluster, device_uuid, gi, occurred_at
-),
-
--- The widest gap between rounds that a source of samples declares for a node, or for all.
-declared_gap AS (
-    SELECT cluster, source, scope, max(gap_max_us) AS gap_max_us
-    FROM fact.source_status
-    WHERE kind NOT IN ('pods', 'nodes', 'trace') AND status <> 'failed' AND gap_max_us > 0
-    GROUP BY cluster, source, scope
 ),
 
 home AS (
@@ -43,9 +36,9 @@ timed AS (
         ) AS next_us
     FROM sample
     LEFT JOIN home ON home.cluster = sample.cluster AND home.device_uuid = sample.device_uuid
-    LEFT JOIN declared_gap AS of_node
+    LEFT JOIN dim.usage_gap AS of_node
         ON of_node.cluster = sample.cluster AND of_node.source = sample.source AND of_node.scope = 'node/' || home.node
-    LEFT JOIN declared_gap AS of_all
+    LEFT JOIN dim.usage_gap AS of_all
         ON of_all.cluster = sample.cluster AND of_all.source = sample.source AND of_all.scope = 'cluster'
 )
 

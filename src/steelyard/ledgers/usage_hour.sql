@@ -1,0 +1,92 @@
+-- What the usage of each hour was computed from, as one number: samples, processes, who held what, and what both are read with. An hour whose
+-- number is as it was when it was last posted need not be computed again (see posting.py). is_open: the hour is not over as of the facts.
+WITH
+parameter AS (
+    SELECT history_from_at, horizon_at, as_of_at FROM dim.parameter
+),
+
+device_hour AS (
+    SELECT date_trunc('hour', occurred_at) AS hour_at, count(*) AS samples
+    FROM fact.device_sample
+    WHERE occurred_at BETWEEN (SELECT history_from_at FROM parameter) AND (SELECT horizon_at FROM parameter)
+    GROUP BY date_trunc('hour', occurred_at)
+),
+
+process_hour AS (
+    SELECT
+        date_trunc('hour', occurred_at) AS hour_at, count(*) AS samples, coalesce(bool_or(starts_with(pod_uid, 'name:')), FALSE) AS by_name
+    FROM fact.process_sample
+    WHERE occurred_at BETWEEN (SELECT history_from_at FROM parameter) AND (SELECT horizon_at FROM parameter)
+    GROUP BY date_trunc('hour', occurred_at)
+),
+
+-- The gaps that sources declare, the nodes of cards and the instances of units hold for all hours; names of pods for those that need them.
+ground AS (
+    SELECT
+        (
+            SELECT sum(CAST(hash(cluster, source, scope, gap_max_us) AS HUGEINT))
+            FROM dim.usage_gap
+        ) AS gap_no,
+        (
+            SELECT sum(CAST(hash(cluster, device_uuid, node) AS HUGEINT))
+            FROM (SELECT cluster, device_uuid, max(node) AS node FROM dim.device GROUP BY cluster, device_uuid) AS home
+        ) AS home_no,
+        (
+            SELECT sum(CAST(hash(cluster, unit_id, gi) AS HUGEINT))
+            FROM dim.unit
+            WHERE gi IS NOT NULL
+        ) AS unit_no
+),
+
+name AS (
+    SELECT sum(CAST(hash(cluster, namespace, pod, pod_uid, created_at) AS HUGEINT)) AS name_no
+    FROM dim.pod_life
+),
+
+-- Each holding cut into hours: how far it reaches within the hour, so that one that merely goes on changes the last hour alone.
+holder_hour AS (
+    SELECT
+        hour_at,
+        sum(
+            CAST(
+                hash(
+                    cluster, place_kind, place_id, device_uuid, unit_kind, unit_id, gi, pod_uid, occupancy, share_ppm >= 1000000,
+                    greatest(started_at, hour_at), least(until_at, hour_at + INTERVAL 1 HOUR)
+                ) AS HUGEINT
+            )
+        ) AS holders_no
+    FROM (
+        SELECT
+            held.*,
+            unnest(generate_series(date_trunc('hour', greatest(started_at, span.from_at)), least(until_at, span.to_at), INTERVAL 1 HOUR)) AS hour_at
+        FROM (
+            SELECT *, coalesce(ended_at, known_to_at) AS until_at
+            FROM ledger.holding
+            WHERE occupancy <> 'reserved' AND coalesce(ended_at, known_to_at) > started_at
+        ) AS held
+        CROSS JOIN (SELECT min(hour_at) AS from_at, max(hour_at) + INTERVAL 1 HOUR AS to_at FROM device_hour) AS span
+        WHERE held.started_at < span.to_at AND held.until_at > span.from_at
+    ) AS cut
+    GROUP BY hour_at
+),
+
+sampled_hour AS (
+    SELECT hour_at, samples, 0 AS processes, FALSE AS by_name FROM device_hour
+    UNION ALL
+    SELECT hour_at, 0, samples, by_name FROM process_hour
+)
+
+SELECT
+    sampled.hour_at,
+    sampled.hour_at + INTERVAL 1 HOUR > (SELECT as_of_at FROM parameter) AS is_open,
+    CAST(
+        hash(
+            sum(sampled.samples), sum(sampled.processes), max(holder_hour.holders_no), max(ground.gap_no), max(ground.home_no),
+            max(ground.unit_no), CASE WHEN bool_or(sampled.by_name) THEN max(name.name_no) END
+        ) >> 1 AS BIGINT
+    ) AS ground_no
+FROM sampled_hour AS sampled
+CROSS JOIN ground
+CROSS JOIN name
+LEFT JOIN holder_hour ON holder_hour.hour_at = sampled.hour_at
+GROUP BY sampled.hour_at

@@ -1,0 +1,105 @@
+"""Which hours of a ledger of samples must be computed again, and in which windows: a live estate has hundreds of millions of samples, of which
+a round touches the last minutes.
+
+What each hour was computed from stands as one number in ``ledger.<hours>``, written when the hour is posted. The trick to know: a sample stands until
+the next one, so an hour whose ground changed draws in its neighbours, as far as the widest gap that a source declares (an hour at least); and
+the samples that a window reads reach as far beyond it on both sides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from typing import Final
+
+from steelyard.ledgers.registry import Ledger, model_text
+from steelyard.primitives.instant import DAY_US, HOUR_US, DurationUs, Instant
+from steelyard.store import Store
+
+WINDOW_US_MAX: Final[DurationUs] = DAY_US
+"""What is computed at once: a bound of memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadWindow:
+    """Grains from ``from_us`` up to ``to_us`` are computed, from samples of ``read_from_us`` to ``read_to_us``."""
+
+    from_us: Instant
+    to_us: Instant
+    read_from_us: Instant
+    read_to_us: Instant
+
+    def bound(self) -> Mapping[str, Instant]:
+        """The values that a window's stages bind."""
+        return asdict(self)
+
+
+def ensure_hours(store: Store, ledger: Ledger) -> None:
+    """The table of the hours that were posted, where the ledger has one."""
+    if ledger.hours is not None:
+        store.execute(
+            f"CREATE TABLE IF NOT EXISTS ledger.{ledger.hours} (basis VARCHAR, hour_at TIMESTAMP, is_open BOOLEAN, ground_no BIGINT)"
+        )
+
+
+def changed_windows(store: Store, ledger: Ledger, basis: str) -> list[ReadWindow]:
+    """The windows to compute, oldest first.
+
+    An hour is drawn in where its ground is not what it was posted from, where it was open and is over, where its samples are gone, or
+    where it was posted by another ``basis``.
+    """
+    now, posted = f"dim.{ledger.hours}", f"ledger.{ledger.hours}"
+    store.execute(f"CREATE OR REPLACE TABLE {now} AS {model_text(f'{ledger.hours}.sql')}")
+    hours = [
+        int(hour)
+        for (hour,) in store.rows(
+            f"SELECT DISTINCT epoch_us(hour_at) AS hour_us FROM (SELECT hour_at, is_open, ground_no, count(*) AS sides FROM ("
+            f"SELECT hour_at, is_open, ground_no FROM {now} UNION ALL "
+            f"SELECT hour_at, is_open, ground_no FROM {posted} WHERE basis = ?) AS both_sides GROUP BY ALL) AS counted "
+            "WHERE sides <> 2 ORDER BY hour_us",
+            [basis],
+        )
+    ]
+    reach = _reach(store)
+    return [ReadWindow(start, end, start - reach, end + reach) for start, end in spans(hours, reach, WINDOW_US_MAX)]
+
+
+def keep_hours(store: Store, ledger: Ledger, basis: str) -> None:
+    """Write down what the hours were posted from."""
+    now, posted = f"dim.{ledger.hours}", f"ledger.{ledger.hours}"
+    store.execute(
+        f"DELETE FROM {posted} AS old WHERE basis <> ? OR NOT EXISTS (SELECT 1 FROM {now} AS new WHERE new.hour_at = old.hour_at "
+        "AND new.is_open = old.is_open AND new.ground_no = old.ground_no)",
+        [basis],
+    )
+    store.execute(
+        f"INSERT INTO {posted} SELECT ?, hour_at, is_open, ground_no FROM {now} AS new "
+        f"WHERE NOT EXISTS (SELECT 1 FROM {posted} AS old WHERE old.hour_at = new.hour_at)",
+        [basis],
+    )
+
+
+def spans(hours: Iterable[Instant], reach: DurationUs, length_max: DurationUs) -> Iterator[tuple[Instant, Instant]]:
+    """Hours in rising order, each drawn out by ``reach`` (whole hours) on both sides, as windows of ``length_max`` at most that do not overlap."""
+    start = end = None
+    for hour in hours:
+        low, high = hour - reach, hour + HOUR_US + reach
+        if end is not None and start is not None and low <= end:
+            end = high
+            continue
+        if start is not None and end is not None:
+            yield from _cut(start, end, length_max)
+        start, end = low, high
+    if start is not None and end is not None:
+        yield from _cut(start, end, length_max)
+
+
+def _cut(start: Instant, end: Instant, length_max: DurationUs) -> Iterator[tuple[Instant, Instant]]:
+    for low in range(start, end, length_max):
+        yield low, min(end, low + length_max)
+
+
+def _reach(store: Store) -> DurationUs:
+    """How far a sample may stand for time beyond its own hour, in whole hours."""
+    widest = store.rows("SELECT coalesce(max(gap_max_us), 0) FROM dim.usage_gap")[0][0]
+    return max(1, -(-int(widest) // HOUR_US)) * HOUR_US
