@@ -1,7 +1,7 @@
 """The usage ledger, first version: memory used, and 203 GPU_UTIL as an upper bound of compute, per card and holder. Its model is ``usage.sql``.
 
-Built by windows of hours whose ground changed (``windows.py``), in steps that stand as tables: ``dim.usage_stretch`` (what each sample of a card stands for), ``dim.usage_process`` (the same for
-processes proven to be a pod's), ``dim.usage_holder`` (when a unit has exactly one holder).
+Built by windows of hours whose ground changed (``windows.py``), in steps that stand as tables: ``dim.usage_stretch`` (what each sample of a card
+stands for), ``dim.usage_process`` (the same for processes proven to be a pod's), ``dim.usage_holder`` (when a unit has exactly one holder).
 
 Attribution, best first, each second once: ``exclusive`` (all that a card used belongs to its one holder), ``mig`` (a GPU instance's),
 ``process`` (memory only). ``device`` rows are the card itself (its instances where the board was not sampled in that grain),
