@@ -18,7 +18,7 @@ from pathlib import Path
 from steelyard.app.agent.delivery import Delivery, ServerLink, address_of
 from steelyard.app.agent.loop import AgentLoop
 from steelyard.app.agent.parts import KernelLogPart, Sight
-from steelyard.app.agent.rounds import AgentRounds
+from steelyard.app.agent.rounds import AgentRounds, RoundClock
 from steelyard.app.agent.spool import Speaker, Spool
 from steelyard.facts.base import Fact
 from steelyard.facts.device_sample import DeviceSample
@@ -81,7 +81,7 @@ def main(folder: Path, url: str, kill_at: int, until_empty: bool) -> None:
         delivery = Delivery(spool, link, say=lambda line: None, backoff_seconds_max=0.05)
         part = CountingPart(spool.cursors.get("counting"))
         log = KernelLogPart(FileSource(folder / "kern.log"), Sight(NODE), spool.cursors.get("kernel_log"))
-        rounds = AgentRounds([part, log], part, NODE)
+        rounds = AgentRounds([part, log], RoundClock(part), NODE)
         loop = AgentLoop(rounds, 0.004, spool, delivery, None, lambda line: None)
         if kill_at:
             die_at(kill_at)

@@ -16,7 +16,7 @@ from steelyard.app.agent.delivery import Delivery, ServerLink, address_of, token
 from steelyard.app.agent.loop import AgentLoop
 from steelyard.app.agent.options import Options, options
 from steelyard.app.agent.parts import CardPart, KernelLogPart, KubeletPart, Part, Sight
-from steelyard.app.agent.rounds import AgentRounds, MillisecondClock, Seen, as_json
+from steelyard.app.agent.rounds import AgentRounds, RoundClock, Seen, as_json
 from steelyard.app.agent.spool import Speaker, Spool
 from steelyard.primitives.clock import Clock, WallClock
 from steelyard.primitives.errors import SteelyardError
@@ -59,7 +59,7 @@ def say(line: str) -> None:
 def rounds_of(asked: Options, clock: Clock, cursors: dict[str, str]) -> AgentRounds:
     """The parts that the options ask for. The kubelet comes first: who holds a card is told with the card."""
     cluster = asked.cluster or "default"
-    dated = MillisecondClock(clock)
+    dated = RoundClock(clock)
     sight = Sight(asked.node)
     parts: list[Part] = []
     if asked.pod_resources is not None:

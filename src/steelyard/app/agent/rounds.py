@@ -30,14 +30,23 @@ _GRAIN_US: Final = 1_000
 """Facts are dated to the millisecond, which is what metrics can say too: delivered or scraped, they are the same facts."""
 
 
-class MillisecondClock:
-    """Another clock, floored to the millisecond."""
+class RoundClock:
+    """Another clock, which stands still within a round and is floored to the millisecond: all facts of a round are of one instant."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
+        self._instant = self._floored()
+
+    def begin(self) -> Instant:
+        """A round begins now; its instant."""
+        self._instant = self._floored()
+        return self._instant
 
     def now(self) -> Instant:
-        """The present instant."""
+        """The instant of the round."""
+        return self._instant
+
+    def _floored(self) -> Instant:
         return self._clock.now() // _GRAIN_US * _GRAIN_US
 
 
@@ -56,14 +65,14 @@ class AgentRounds:
     """All parts of one agent, round by round."""
 
     parts: Sequence[Part]
-    clock: Clock
+    clock: RoundClock
     node: str
     cluster: str = "default"
     _memory: RoundMemory = field(default_factory=RoundMemory)
 
     def round(self) -> Seen:
         """Look once. Never raises for what the world does; a mistake of ours in one part is told and costs that part alone."""
-        at = self.clock.now()
+        at = self.clock.begin()
         ctx = ReadContext(cluster=self.cluster, file="agent", node=self.node, observed_at=at)
         facts: list[Fact] = []
         blind: list[str] = []
