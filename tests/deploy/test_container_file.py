@@ -149,7 +149,7 @@ def names(lock: str) -> set[str]:
 def needed() -> set[str]:
     """What the installed packages say themselves that the program needs here, by their own metadata and not by the lock's notes."""
     found: set[str] = set()
-    left = [Requirement(each) for each in PROJECT["dependencies"]]
+    left = [Requirement(each) for each in (*PROJECT["dependencies"], *PROJECT["optional-dependencies"]["agent"])]
     seen: set[tuple[str, str]] = set()
     while left:
         requirement = left.pop()
