@@ -72,7 +72,7 @@ class KubeletClient:
                 ).format(path=self._path)
             )
         try:
-            import grpc  # type: ignore[import-untyped, unused-ignore]
+            import grpc
         except ImportError:
             raise SourceUnavailable(_("the package grpcio is not installed: pip install 'steelyard[agent]'")) from None
         if self._channel is None:
