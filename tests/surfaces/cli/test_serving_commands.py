@@ -39,7 +39,7 @@ class Service:
         return NewToken(TOKEN, "sty_secret")
 
     def listed(self) -> Sequence[Token]:
-        return [TOKEN, replace(TOKEN, token_id="b", role="admin", tenant=None, revoked_at=5)]  # noqa: S106
+        return [TOKEN, replace(TOKEN, token_id="b", role="admin", tenant=None, revoked_at=5)]
 
     def revoke(self, token_id: str) -> Token:
         if token_id != TOKEN.token_id:
