@@ -252,6 +252,19 @@ def test_nothing_is_computed_again_for_hours_that_are_as_they_were(store: Store)
     assert changed_windows(store, USAGE, "another")[0].from_us == BASE - HOUR
 
 
+def test_what_a_sample_stands_for_beyond_its_hour_settles_when_that_time_is_over(store: Store) -> None:
+    def listing(minute: int) -> SourceStatus:
+        return SourceStatus(natural_key="pods", occurred_at=BASE + minute * MINUTE, kind="pods", **COMMON)
+
+    is_open = "SELECT epoch_us(grain_at), bool_or(is_open) FROM ledger.usage_entry GROUP BY ALL ORDER BY ALL"
+    forget(store)
+    posted(store, [ON_NODE, gap("cluster", 30), memory(50), memory(70), listing(71)], [], HOUR)
+    assert store.rows(is_open) == [(BASE, False), (BASE + HOUR, True)]
+    posted(store, [listing(200)], [], HOUR)
+    assert store.rows(is_open) == [(BASE, False), (BASE + HOUR, False)]
+    assert changed_windows(store, USAGE, str(HOUR)) == []
+
+
 @pytest.mark.parametrize(
     ("hours", "reach", "windows"),
     [

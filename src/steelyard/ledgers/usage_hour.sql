@@ -1,5 +1,6 @@
 -- What the usage of each hour was computed from, as one number: samples, processes, who held what, and what both are read with. An hour whose
--- number is as it was when it was last posted need not be computed again (see posting.py). is_open: the hour is not over as of the facts.
+-- number is as it was when it was last posted need not be computed again (see windows.py). is_open: neither the hour nor the time for which its
+-- samples may stand is over as of the facts.
 WITH
 parameter AS (
     SELECT history_from_at, horizon_at, as_of_at FROM dim.parameter
@@ -27,6 +28,7 @@ ground AS (
             SELECT sum(CAST(hash(cluster, source, scope, gap_max_us) AS HUGEINT))
             FROM dim.usage_gap
         ) AS gap_no,
+        (SELECT greatest(3600000000, coalesce(max(gap_max_us), 0)) FROM dim.usage_gap) AS reach_us,
         (
             SELECT sum(CAST(hash(cluster, device_uuid, node) AS HUGEINT))
             FROM (SELECT cluster, device_uuid, max(node) AS node FROM dim.device GROUP BY cluster, device_uuid) AS home
@@ -78,7 +80,7 @@ sampled_hour AS (
 
 SELECT
     sampled.hour_at,
-    sampled.hour_at + INTERVAL 1 HOUR > (SELECT as_of_at FROM parameter) AS is_open,
+    sampled.hour_at + INTERVAL 1 HOUR + INTERVAL (ground.reach_us) MICROSECONDS > (SELECT as_of_at FROM parameter) AS is_open,
     CAST(
         hash(
             sum(sampled.samples), sum(sampled.processes), max(holder_hour.holders_no), max(ground.gap_no), max(ground.home_no),
@@ -89,4 +91,4 @@ FROM sampled_hour AS sampled
 CROSS JOIN ground
 CROSS JOIN name
 LEFT JOIN holder_hour ON holder_hour.hour_at = sampled.hour_at
-GROUP BY sampled.hour_at
+GROUP BY sampled.hour_at, ground.reach_us
