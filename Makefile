@@ -28,8 +28,8 @@ demo: setup ## a simulated estate, read through the real readers, then who holds
 test: setup lint ## everything that must hold
 	$(BIN)/python -m pytest -n 2 --dist loadgroup
 
-soak: setup ## ten times as many kill -9 as `make test` has, at chosen moments of imports, rounds and postings (about half an hour)
-	STEELYARD_SOAK=10 $(BIN)/python -m pytest tests/app/test_import_crash.py tests/app/test_serving_crash.py tests/app/test_collection_crash.py
+soak: setup ## ten times as many kill -9 as `make test` has, at chosen moments of imports, rounds, postings and deliveries (about three quarters of an hour)
+	STEELYARD_SOAK=10 $(BIN)/python -m pytest tests/app/test_import_crash.py tests/app/test_serving_crash.py tests/app/test_collection_crash.py tests/app/agent/test_agent_crash.py
 
 lint: setup ## style, types and import contracts
 	$(BIN)/ruff format --check --quiet src tests bench scripts

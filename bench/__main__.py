@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from bench import bench_collection, bench_exposition, bench_import, bench_posting, bench_watch
+from bench import bench_agent, bench_collection, bench_exposition, bench_import, bench_posting, bench_watch
 
 
 def main() -> int:
@@ -15,6 +15,7 @@ def main() -> int:
         bench_exposition.main([]),
         bench_collection.main([]),
         bench_watch.main([]),
+        bench_agent.main([]),
     )
 
 
