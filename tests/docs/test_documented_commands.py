@@ -79,6 +79,18 @@ PMON = """# gpu         pid   type     fb    ccpm    command
 # Idx           #    C/G     MB      MB    name
     0       4242     C    512       0    python3
 """
+AUDIT_EVENT = {
+    "kind": "Event",
+    "apiVersion": "audit.k8s.io/v1",
+    "level": "Request",
+    "auditID": "a-1",
+    "verb": "delete",
+    "requestURI": "/api/v1/namespaces/team-a/pods/infer-0",
+    "user": {"username": "ann"},
+    "objectRef": {"resource": "pods", "namespace": "team-a", "name": "infer-0", "apiVersion": "v1"},
+    "requestReceivedTimestamp": "2026-11-30T01:30:00.000000Z",
+    "stageTimestamp": "2026-11-30T01:30:00.010000Z",
+}
 PODS_CSV = """name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,qos,pod_phase,creation_time,deletion_time,scheduled_time
 p-0,1000,1024,1,500,,LS,Succeeded,0,7200,3600
 """
@@ -94,6 +106,12 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "node-1-pmon.txt").write_text(PMON, encoding="utf-8")
     (folder / "PODS.csv").write_text(PODS_CSV, encoding="utf-8")
     (folder / "NODES.csv").write_text(NODES_CSV, encoding="utf-8")
+    log = folder / "audit.log"
+    stages = ("RequestReceived", "ResponseComplete")
+    log.write_text("".join(json.dumps({**AUDIT_EVENT, "stage": stage}) + "\n" for stage in stages), encoding="utf-8")
+    settings = f'[[audit_log]]\nname = "audit"\npath = "{log}"\n'
+    (folder / "steelyard-data").mkdir()
+    (folder / "steelyard-data/steelyard.toml").write_text(settings, encoding="utf-8")
     assert run("steelyard demo --gpus 8 --days 1 --data demo-data", folder).returncode == 0
     assert run("steelyard import cluster.json", folder).returncode == 0
     assert run("steelyard import --node node-1 node-1.xml", folder).returncode == 0
