@@ -55,6 +55,8 @@ GPU, SHARED, MIG_3G, MIG_1G = (
 )
 _WHOLE = (listed({"train-0": (GPU, CARD_0)}), offered((GPU, CARD_0), (GPU, CARD_1)))
 _MIG = (listed({"train-0": (MIG_3G, MIG_0), "infer-0": (MIG_1G, MIG_1)}), offered((MIG_3G, MIG_0), (MIG_1G, MIG_1)))
+MIG_1C, MIG_2C = "nvidia.com/mig-1c.3g.40gb", "nvidia.com/mig-2c.3g.40gb"
+_TWO = (listed({"train-0": (MIG_1C, MIG_0), "infer-0": (MIG_2C, MIG_1)}), offered((MIG_1C, MIG_0), (MIG_2C, MIG_1)))
 _MPS = (
     listed({"train-0": (SHARED, f"{CARD_0}::0"), "infer-0": (SHARED, f"{CARD_0}::1")}),
     offered((SHARED, f"{CARD_0}::0"), (SHARED, f"{CARD_0}::1")),
@@ -62,7 +64,7 @@ _MPS = (
 KUBELETS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "lost": (_WHOLE[0], offered((GPU, CARD_0))),
     "mig": _MIG,
-    "two_compute_instances": _MIG,
+    "two_compute_instances": _TWO,
     "mps": _MPS,
 }
 """What the kubelet says in a scenario; elsewhere as with whole cards."""

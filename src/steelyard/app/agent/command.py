@@ -6,6 +6,7 @@ The trick to know: nothing here imports the command line's libraries, the store 
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Sequence
 from contextlib import ExitStack
 from importlib.metadata import version
@@ -75,6 +76,7 @@ def rounds_of(asked: Options, clock: Clock, cursors: dict[str, str]) -> AgentRou
             proc_root=asked.proc,
             gap_max_us=gap_max_us,
             state=cursors.get(CardPart.name),
+            pause=None if asked.once else time.sleep,
         )
     )
     if asked.kernel_log != "none":

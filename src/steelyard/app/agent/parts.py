@@ -6,20 +6,24 @@ changes or an hour has passed, so that what was not seen is never taken for noth
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import Final, Protocol
 
 import msgspec
 
 from steelyard.facts.base import Fact
 from steelyard.facts.device import Device
+from steelyard.facts.device_sample import DeviceSample
 from steelyard.facts.grant import Grant
+from steelyard.facts.process_sample import ProcessSample
+from steelyard.facts.source_status import SourceStatus
 from steelyard.facts.unit import Unit
 from steelyard.primitives.clock import Clock
 from steelyard.primitives.instant import MINUTE_US
 from steelyard.sources.cgroup.process_table import ProcessTable
 from steelyard.sources.kernel_log import KernelLogFollower, LogSource
+from steelyard.sources.nvml.profiling import FIRST
 from steelyard.sources.nvml.rounds import DeviceRounds
 from steelyard.sources.pod_resources import KubeletClient, read_pod_resources
 from steelyard.sources.shared.context import ReadContext
@@ -27,7 +31,8 @@ from steelyard.sources.shared.device_directory import DeviceDirectory
 from steelyard.sources.shared.device_driver import DeviceDriver
 from steelyard.sources.shared.round_memory import RoundMemory
 
-INVENTORY_REPEAT_US = 5 * MINUTE_US
+INVENTORY_REPEAT_US: Final = 5 * MINUTE_US
+SECOND_LOOK_SECONDS: Final = 0.5
 
 
 class Sight:
@@ -80,7 +85,10 @@ class Part(Protocol):
 
 
 class CardPart:
-    """The cards, through the driver, with their processes and whose these are. ``driver``: of the vendor."""
+    """The cards, through the driver, with their processes and whose these are. ``driver``: of the vendor.
+
+    ``pause``: waits so many seconds. With it the first round looks twice, for a profiling figure is the mean between two looks, and a first
+    look that lacks it would leave the use of that hour unknown."""
 
     name = "nvml"
     source = "agent"
@@ -95,7 +103,9 @@ class CardPart:
         proc_root: Path,
         gap_max_us: int,
         state: str | None = None,
+        pause: Callable[[float], None] | None = None,
     ) -> None:
+        self._pause = pause
         self._owners = ProcessTable(proc_root)
         self._sight = sight
         self._rounds = DeviceRounds(
@@ -117,6 +127,11 @@ class CardPart:
     def round(self, ctx: ReadContext) -> Iterator[Fact]:
         """See ``Part``."""
         facts = list(self._rounds.round())
+        if self._pause is not None and any(_is_first_look(fact) for fact in facts):
+            self._pause(SECOND_LOOK_SECONDS)
+            again = [fact for fact in self._rounds.round() if not isinstance(fact, SourceStatus)]
+            facts = [fact for fact in facts if not isinstance(fact, DeviceSample | ProcessSample)] + again
+        self._pause = None
         self._sight.learn(facts)
         yield from facts
         yield from self._owners.setup_findings(ctx)
@@ -128,6 +143,10 @@ class CardPart:
     def close(self) -> None:
         """See ``Part``."""
         self._rounds.close()
+
+
+def _is_first_look(fact: Fact) -> bool:
+    return isinstance(fact, DeviceSample) and FIRST in fact.unknown
 
 
 class KubeletPart:
