@@ -33,6 +33,7 @@ EXIT_INTERRUPTED: Final = 130
 KERNEL_LOGS: Final = (Path("/dev/kmsg"), Path("/var/log/kern.log"), Path("/var/log/messages"), Path("/var/log/syslog"))
 """Where a kernel log is looked for, in this order."""
 
+RESTART_SECONDS_MIN: Final = 600.0
 _GAP_ROUNDS: Final = 3
 """Rounds no further apart than so many intervals are one stretch."""
 
@@ -141,6 +142,7 @@ def _serve(asked: Options) -> int:
 
             shown = stack.enter_context(MetricsPort.open(asked.metrics, spool, delivery))
         cards = [part for part in rounds.parts if isinstance(part, CardPart)]
+        began = time.monotonic()
         loop = AgentLoop(
             rounds,
             asked.interval_seconds,
@@ -148,7 +150,7 @@ def _serve(asked: Options) -> int:
             delivery,
             shown,
             say,
-            lambda: next((part.restart_reason for part in cards if part.restart_reason is not None), None),
+            lambda: restart_reason(cards, time.monotonic() - began),
         )
         loop.end_on_signals()
         reason = loop.run()
@@ -156,6 +158,14 @@ def _serve(asked: Options) -> int:
         say(_("only a new process can go on: {reason}").format(reason=reason))
         return EXIT_TROUBLE
     return 0
+
+
+def restart_reason(cards: Sequence[CardPart], age_seconds: float) -> str | None:
+    """Why only a new process can go on; None while this one is young, for a trouble that a new one has too must not keep the other parts from
+    being looked at."""
+    if age_seconds < RESTART_SECONDS_MIN:
+        return None
+    return next((part.restart_reason for part in cards if part.restart_reason is not None), None)
 
 
 def _delivering(asked: Options, clock: Clock, stack: ExitStack) -> tuple[Spool | None, Delivery | None]:

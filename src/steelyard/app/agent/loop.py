@@ -9,7 +9,7 @@ from __future__ import annotations
 import signal
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
@@ -47,7 +47,6 @@ class AgentLoop:
     say: Callable[[str], None]
     restart_reason: Callable[[], str | None] = lambda: None
     stop: threading.Event = field(default_factory=threading.Event)
-    kept: Callable[[Sequence[int]], None] = lambda numbers: None
     _carried: list[Fact] = field(default_factory=list)
     _dropped: int = 0
     _trouble: str | None = None
@@ -81,10 +80,9 @@ class AgentLoop:
         if self.spool is None:
             return
         facts = [*self._carried, *seen.facts]
-        if self._dropped:
-            facts.append(self._loss(seen))
+        told = [self._loss(seen)] if self._dropped else []
         try:
-            self.kept(self.spool.put(facts, seen.cursors))
+            self.spool.put([*facts, *told], seen.cursors)
         except OSError as error:
             self._carried = _bounded(facts)
             self._dropped += len(facts) - len(self._carried)
