@@ -109,7 +109,7 @@ def test_on_the_demo_it_names_what_is_missing_at_each_level(demo: Path, capsys: 
         name for name, state in states(found, "L1").items() if state == "missing"
     }
     level_two = states(found, "L2")
-    assert (level_two["audit"], level_two["node_agents"]) == ("missing", "not_in_this_version")
+    assert (level_two["audit"], level_two["node_agents"]) == ("missing", "missing")
     assert {each["number"]: each["state"] for each in found["questions"]}[1] == "fully"
     assert found["next_actions"][0]["id"] == "enable/cluster_watch"
     assert any("no live source" in text for text in found["not_tested"])

@@ -259,7 +259,6 @@ CAPABILITIES: Final[tuple[Capability, ...]] = (
         (2, 4, 7, 8),
         lambda s: _tables(s, "source_status", sources=("agent",)),
         True,
-        built=False,
     ),
     Capability("books", "L2", lambda: _("ledgers that were posted"), (1, 2, 9), _books, True),
     Capability("prices", "L2", lambda: _("a price book"), (9,), _none, built=False),

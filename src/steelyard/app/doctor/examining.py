@@ -109,5 +109,4 @@ def _not_tested(survey: Survey) -> list[str]:
         found.append(_("what the store holds"))
     if any(not each.names_known and each.error is None for each in survey.prometheus):
         found.append(_("which metrics a Prometheus lacks that does not list them"))
-    found.append(_("whether node agents run: this version has none"))
     return found

@@ -146,6 +146,10 @@ _KERNEL: Final = (
     "journalctl -k -o short-iso > NODE-kernel.log",
     "steelyard import --node NODE NODE-kernel.log NODE.txt",
 )
+_AGENT: Final = (
+    "steelyard token create --role agent --name node-agents",
+    "steelyard agent --server https://SERVER --token-file TOKEN_FILE",
+)
 
 
 def _settings() -> str:
@@ -485,7 +489,11 @@ WAYS: Final[Mapping[str, Way]] = {
     ),
     "books": Way(lambda: _("Import or collect once: the ledgers follow."), _shell, ("steelyard collect",)),
     "node_agents": Way(
-        lambda: _("Not in this version: until then, import pmon, PodResources and kernel logs of the nodes by a timer.")
+        lambda: _(
+            "Run `steelyard agent` on each GPU node, with a token that can deliver alone (docs/agent.md, agent.enabled of the chart)."
+        ),
+        _shell,
+        _AGENT,
     ),
     "container_logs": Way(lambda: _("Not in this version.")),
     "prices": Way(lambda: _("Not in this version.")),
