@@ -345,6 +345,12 @@ def _kinds() -> Collection[str]:
     return {*KINDS, *ALIASES}
 
 
+def _agent(arguments: Sequence[str]) -> int:
+    from steelyard.app.agent.command import main
+
+    return main(arguments)
+
+
 def ports() -> Ports:
     """All doors, wired to files, store, server and simulation."""
     return Ports(
@@ -359,4 +365,5 @@ def ports() -> Ports:
         live_demo=_live_demo,
         backfill=DirectoryBackfiller,
         doctor=DirectoryDoctor,
+        agent=_agent,
     )

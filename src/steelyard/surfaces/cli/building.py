@@ -12,6 +12,7 @@ import typer
 from steelyard.primitives.errors import SteelyardError
 from steelyard.primitives.i18n import _, choose
 from steelyard.surfaces.cli import options
+from steelyard.surfaces.cli.agent import add_agent
 from steelyard.surfaces.cli.backfilling import add_backfilling
 from steelyard.surfaces.cli.collecting import add_collecting
 from steelyard.surfaces.cli.doctor import add_doctor
@@ -34,10 +35,12 @@ _ClickException: Any = typer.BadParameter.__mro__[2]
 
 def build(ports: Ports) -> typer.Typer:
     """The command line. Nothing heavy is imported until a command asks a port for its object."""
+    codes = _("Exit codes: 0 done, 2 refused as asked, 3 trouble with a source or the store, 130 interrupted.")
+    agent = _("On a GPU node: {command}").format(command="steelyard agent --help")  # a program of its own, see app.main
     app = typer.Typer(
         name="steelyard",
         help=_("Weighs a shared GPU estate: who holds what, how much, and whether the books close."),
-        epilog=_("Exit codes: 0 done, 2 refused as asked, 3 trouble with a source or the store, 130 interrupted."),
+        epilog=f"{agent}\n\n{codes}",
         add_completion=False,
         no_args_is_help=True,
         pretty_exceptions_enable=False,
@@ -51,6 +54,7 @@ def build(ports: Ports) -> typer.Typer:
     add_serving(app, ports)
     add_upkeep(app, ports)
     add_doctor(app, ports)
+    add_agent(app, ports)
     epilog = _("Example: {command}").format(command="steelyard version --json")
     app.command("version", help=_("The version of this program."), epilog=epilog)(_version)
     return app

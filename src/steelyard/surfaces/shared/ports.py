@@ -143,9 +143,14 @@ def _no_doctor(directory: Path) -> Doctor:
     raise InvariantError("these ports have no doctor")
 
 
+def _no_agent(arguments: Sequence[str]) -> int:
+    raise InvariantError("these ports have no node agent")
+
+
 @dataclass(frozen=True, slots=True)
 class Ports:
-    """All doors a surface is given. ``kinds``: the names of the kinds of file that an import may be told."""
+    """All doors a surface is given. ``kinds``: the names of the kinds of file that an import may be told. ``agent``: runs the node agent with the
+    words of its command line; its exit code."""
 
     importer: Callable[[Path], Importer]
     query: Callable[[Path], Query]
@@ -158,3 +163,4 @@ class Ports:
     live_demo: Callable[[Path], LiveDemo] = _no_live_demo
     backfill: Callable[[Path], Backfiller] = _no_backfill
     doctor: Callable[[Path], Doctor] = _no_doctor
+    agent: Callable[[Sequence[str]], int] = _no_agent
