@@ -192,10 +192,10 @@ class AgentIntake:
         if mark is not None and mark.boot == head.boot and head.sequence <= mark.sequence:
             return None
         ctx = ReadContext(cluster=cluster, file=f"{NAME}/{head.agent}", node=head.agent, observed_at=now)
-        found = Round(NAME, now, memory=self._memory)
-        found.add(_own(batch.facts, cluster))
-        found.add(_told(batch, ctx, mark))
-        new = self._store.append_tables(found.joined()).new
+        found, told = Round(NAME, now), Round(NAME, now, memory=self._memory)
+        found.add(_own(batch.facts, cluster))  # an agent says itself how often it says a thing
+        told.add(_told(batch, ctx, mark))
+        new = self._store.append_tables(found.joined()).new + self._store.append_tables(told.joined()).new
         self._marks[key] = _Mark(head.boot, head.sequence)
         self._store.keep_cursor(key, msgspec.json.encode(self._marks[key]).decode())
         return new

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import msgspec
 import pytest
 from fastapi import FastAPI
 
@@ -23,6 +24,7 @@ from steelyard.facts.grant import Grant
 from steelyard.primitives.clock import FixedClock
 from steelyard.primitives.errors import StoreFailed
 from steelyard.primitives.instant import HOUR_US, MINUTE_US
+from steelyard.sources.shared.context import ReadContext
 from steelyard.store import Store
 from steelyard.surfaces.http_api import create
 from steelyard.surfaces.shared.service_ports import ROLES, Role
@@ -148,8 +150,6 @@ def test_a_clock_that_is_ahead_is_a_finding_and_one_that_was_away_is_none(tmp_pa
 
 
 def test_values_that_no_column_holds_are_findings(tmp_path: Path) -> None:
-    import msgspec
-
     odd = msgspec.structs.replace(event(2), code=2**70)
     with site(tmp_path) as found:
         assert found.post(body(1, event(1), odd))[0].status_code == 200
@@ -243,6 +243,23 @@ def test_batches_that_wait_go_into_few_transactions(tmp_path: Path, monkeypatch:
         assert {each.status_code for each in answers} == {200}
         assert len(found.events()) == 40
         assert len(marked) < 20
+
+
+def test_each_finding_of_an_agent_is_kept_and_those_about_it_are_said_once_an_hour(tmp_path: Path) -> None:
+    ctx = ReadContext(file="spool", node=NODE)
+    with site(tmp_path) as found:
+        for number in (1, 3, 5):
+            at = AT + number * MINUTE_US
+            thinned = msgspec.structs.replace(
+                ctx.finding("agent", "samples_thinned", f"node {NODE}", "thinned"), occurred_at=at, observed_at=at
+            )
+            found.clock.instant = at
+            assert found.post(body(number, thinned, boot="b"))[0].status_code == 200
+        assert found.findings() == ["agent_batches_missing", "agent_batches_missing", *["samples_thinned"] * 3]
+        foreign = msgspec.structs.replace(event(9), source="elsewhere")
+        for number in (6, 7):
+            found.post(body(number, foreign, boot="b"))
+        assert found.findings().count("agent_facts_refused") == 2  # each names its batch
 
 
 def test_each_delivery_is_heard_of(tmp_path: Path) -> None:

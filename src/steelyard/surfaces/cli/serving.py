@@ -97,7 +97,9 @@ def telling(data: Path, as_json: bool) -> Started:
 
 def _create(ports: Ports) -> Callable[..., None]:
     def create(
-        role: Annotated[str, typer.Option("--role", metavar="ROLE", help=_("viewer, operator, finance, admin or agent."))],
+        role: Annotated[
+            str, typer.Option("--role", metavar="ROLE", help=_("viewer, operator, finance, admin or agent."))
+        ],
         name: Annotated[str, typer.Option("--name", metavar="NAME", help=_("What the token is for."))],
         tenant: Annotated[
             str | None, typer.Option("--tenant", metavar="NAME", help=_("A viewer's tenant, the only one it sees."))
