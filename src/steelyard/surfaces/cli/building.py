@@ -35,12 +35,10 @@ _ClickException: Any = typer.BadParameter.__mro__[2]
 
 def build(ports: Ports) -> typer.Typer:
     """The command line. Nothing heavy is imported until a command asks a port for its object."""
-    codes = _("Exit codes: 0 done, 2 refused as asked, 3 trouble with a source or the store, 130 interrupted.")
-    agent = _("On a GPU node: {command}").format(command="steelyard agent --help")  # a program of its own, see app.main
     app = typer.Typer(
         name="steelyard",
         help=_("Weighs a shared GPU estate: who holds what, how much, and whether the books close."),
-        epilog=f"{agent}\n\n{codes}",
+        epilog=_("Exit codes: 0 done, 2 refused as asked, 3 trouble with a source or the store, 130 interrupted."),
         add_completion=False,
         no_args_is_help=True,
         pretty_exceptions_enable=False,
