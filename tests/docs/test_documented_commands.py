@@ -30,8 +30,6 @@ NOT_RUN = {
     "nvidia-smi": "needs a card",
     "curl": "needs a Prometheus",
     "steelyard serve": "runs until it is interrupted; started by tests/app",
-    "steelyard agent --server": "runs until it is interrupted, and needs its server; started by tests/app",
-    "steelyard agent --metrics": "runs until it is interrupted; started by tests/app",
 }
 """How a shown command begins that no test runs as it stands -> why."""
 
@@ -200,6 +198,6 @@ def test_the_readme_names_every_command(tmp_path: Path) -> None:
     readme = (REPOSITORY / "README.md").read_text(encoding="utf-8")
     named = re.findall(r"^\| `steelyard ([a-z0-9-]+)` \|", readme, flags=re.MULTILINE)
     helped = run("steelyard --help", tmp_path).stdout.partition("Commands:")[2]
-    commands = set(re.findall(r"^  ([a-z][a-z0-9-]*)(?:  |$)", helped, flags=re.MULTILINE)) | {"agent"}
+    commands = set(re.findall(r"^  ([a-z][a-z0-9-]*)(?:  |$)", helped, flags=re.MULTILINE))
     assert {"import", "q1"} < commands
     assert sorted(named) == sorted(commands)
