@@ -233,8 +233,7 @@ def _told(batch: Batch, ctx: ReadContext, mark: _Mark | None) -> Iterator[Findin
             NAME,
             "agent_batches_missing",
             subject,
-            f"batches {expected} to {head.sequence - 1} of the agent never came: expected {expected}, found {head.sequence}; "
-            "its own findings say what was given up",
+            "numbers of the agent's batches are missing: its own findings say what was given up; without such, two agents speak for one node",
             evidence={"boot": head.boot, "expected": expected, "found": head.sequence},
         )
     if head.made_at > ctx.observed_at + AHEAD_US_MAX:

@@ -286,3 +286,23 @@ def test_a_file_of_authorities_that_is_none_is_refused(tmp_path: Path) -> None:
     (tmp_path / "ca.pem").write_text("nothing")
     with pytest.raises(UsageError, match="--ca-file"):
         ServerLink(address_of("https://h"), None, tmp_path / "ca.pem")
+
+
+def test_a_mistake_of_ours_at_one_batch_does_not_end_the_delivery(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with peer() as server, delivering(tmp_path, f"http://127.0.0.1:{server.port}") as delivery:
+        real, calls = delivery.link.send, [0]
+
+        def send(body: bytes) -> Any:
+            calls[0] += 1
+            if calls[0] == 1:
+                raise ZeroDivisionError
+            return real(body)
+
+        monkeypatch.setattr(delivery.link, "send", send)
+        monkeypatch.setattr(delivery, "backoff_seconds_max", 0.01)
+        delivery.spool.put([event(1)])
+        delivery.start()
+        delivery.stop(30.0)
+        assert events(server.got) == ["line 1"]

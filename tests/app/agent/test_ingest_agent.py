@@ -255,7 +255,7 @@ def test_each_finding_of_an_agent_is_kept_and_those_about_it_are_said_once_an_ho
             )
             found.clock.instant = at
             assert found.post(body(number, thinned, boot="b"))[0].status_code == 200
-        assert found.findings() == ["agent_batches_missing", "agent_batches_missing", *["samples_thinned"] * 3]
+        assert found.findings() == ["agent_batches_missing", *["samples_thinned"] * 3]
         foreign = msgspec.structs.replace(event(9), source="elsewhere")
         for number in (6, 7):
             found.post(body(number, foreign, boot="b"))

@@ -15,6 +15,7 @@ import ssl
 import sys
 import threading
 import time
+import traceback
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -237,12 +238,16 @@ class Delivery:
     def _run(self) -> None:
         wait = 0.0
         while not self._stopping.wait(wait):
-            found = self.spool.oldest()
-            if found is None:
-                self.spool.wait(5.0)
-                wait = 0.0
-                continue
-            wait = self.step(*found)
+            try:
+                found = self.spool.oldest()
+                if found is None:
+                    self.spool.wait(5.0)
+                    wait = 0.0
+                else:
+                    wait = self.step(*found)
+            except Exception:  # a mistake of ours at one batch must not end the delivery of all
+                traceback.print_exc(file=sys.stderr)
+                wait = self.backoff_seconds_max
         self.link.close()
 
     def step(self, entry: Entry, body: bytes) -> float:

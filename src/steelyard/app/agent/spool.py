@@ -26,6 +26,7 @@ from steelyard.app.agent.thinning import LEVELS, Loss, Thinning, events_in, give
 from steelyard.facts.base import Fact
 from steelyard.facts.event import Event
 from steelyard.facts.finding import Finding
+from steelyard.facts.transition import Transition
 from steelyard.primitives.errors import SourceMalformed, SourceUnsupported, UsageError
 from steelyard.primitives.i18n import _
 from steelyard.primitives.instant import Instant
@@ -33,12 +34,14 @@ from steelyard.sources.shared.context import ReadContext
 from steelyard.sources.shared.plain_text import plain
 
 FACTS_PER_BATCH: Final = 5_000
+THINNED_AT_ONCE_MAX: Final = 64
+HAPPENED: Final = (Event, Transition, Finding)
 BYTES_MAX: Final = 64 << 20
 ASIDE_MAX: Final = 20
 """Files that were set aside (corrupt, or refused by the server) and are kept to be looked at."""
 
 _NAME: Final = re.compile(r"([0-9]{12})-([0-9])\.batch\Z", re.ASCII)
-_KEPT_RATIO: Final = 0.9
+_KEPT_RATIO: Final = 0.99
 _ASIDE: Final = "aside"
 _CURSORS: Final = "cursors.json"
 _TEMPORARY: Final = ".tmp"
@@ -84,6 +87,7 @@ class Spool:
         self._sequence = 0
         self._changed = threading.Condition(threading.RLock())
         self._entries: dict[int, Entry] = {}
+        self._thinning = Thinning()
         self._lock = _held(directory)
         try:
             self._scan()
@@ -121,13 +125,14 @@ class Spool:
         """Keep the facts of a round, on disk when this returns; the sequence numbers of their batches. Raises OSError where the disk does not
         take them: then some may be kept (they are the same facts when they come again).
 
-        Events come first, in one batch with ``cursors``, however many samples follow."""
-        ordered = sorted(facts, key=lambda fact: not isinstance(fact, Event))
+        What happened comes first, in one batch with ``cursors``, however much that is and however many samples follow."""
+        ordered = sorted(facts, key=lambda fact: not isinstance(fact, HAPPENED))
+        first = max(FACTS_PER_BATCH, sum(isinstance(fact, HAPPENED) for fact in ordered))
+        parts = [ordered[:first]] if ordered else []
+        parts += [ordered[at : at + FACTS_PER_BATCH] for at in range(first, len(ordered), FACTS_PER_BATCH)]
         with self._changed:
             merged = {**self._cursors, **(cursors or {})}
-            numbers = [
-                self._put(ordered[at : at + FACTS_PER_BATCH], merged) for at in range(0, len(ordered), FACTS_PER_BATCH)
-            ]
+            numbers = [self._put(part, merged) for part in parts]
             if merged != self._cursors:
                 self._write(_CURSORS, msgspec.json.encode(merged))
                 self._cursors = merged
@@ -211,42 +216,48 @@ class Spool:
         _sync(self._directory)
 
     def _keep_within_bound(self) -> None:
-        """Thin, oldest first, until there is room again; the newest batch is left as it is."""
-        if sum(entry.size for entry in self._entries.values()) <= self._bytes_max:
+        """Thin, oldest first, until there is room again; the newest batch is left as it is. A little at a time: no round waits for all of it."""
+        size = self.size()[1]
+        if size <= self._bytes_max:
             return
-        enough = int(self._bytes_max * _KEPT_RATIO)
+        enough, left = int(self._bytes_max * _KEPT_RATIO), THINNED_AT_ONCE_MAX
         for level in LEVELS:
-            thinning = Thinning()
             for ordinal in sorted(self._entries)[:-1]:
-                if self.size()[1] <= enough:
+                if size <= enough or not left:
                     return
                 entry = self._entries[ordinal]
                 if entry.level < level:
-                    self._thin(entry, level, thinning)
-        self._give_up(enough)
+                    size -= self._thin(entry, level)
+                    left -= 1
+        self._give_up(size, enough)
 
-    def _thin(self, entry: Entry, level: int, thinning: Thinning) -> None:
+    def _thin(self, entry: Entry, level: int) -> int:
+        """How many bytes that freed."""
         batch = self._read(entry)
         if batch is None:
-            return
-        stay = thinning.thinned(batch, level)
-        body = encode(batch.head, stay)
+            return entry.size
+        body = encode(batch.head, self._thinning.thinned(batch, level))
         thinner = Entry(entry.ordinal, level, len(body))
         self._write(thinner.name, body)
         self._entries[entry.ordinal] = thinner
         with suppress(FileNotFoundError):
             (self._directory / entry.name).unlink()
+        return entry.size - thinner.size
 
-    def _give_up(self, enough: int) -> None:
+    def _give_up(self, size: int, enough: int) -> None:
         """Let whole batches go, those without events first, oldest first, and say how much that was."""
         for with_events in (False, True):
             gone = Loss()
             for ordinal in sorted(self._entries)[:-1]:
-                if self.size()[1] <= enough:
+                if size <= enough:
                     break
-                batch = self._read(self._entries[ordinal])
-                if batch is not None and (with_events or not events_in(batch)):
+                entry = self._entries[ordinal]
+                batch = self._read(entry)
+                if batch is None:
+                    size -= entry.size
+                elif with_events or not events_in(batch):
                     gone += loss_of(batch)
+                    size -= entry.size
                     self.acknowledge(ordinal)
             if gone.batches:
                 self._put([given_up(gone, self._context())], self._cursors)

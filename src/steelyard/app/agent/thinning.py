@@ -22,6 +22,7 @@ from steelyard.sources.shared.context import ReadContext
 MINUTES: Final = 1
 NO_SAMPLES: Final = 2
 EVENTS_ALONE: Final = 3
+SERIES_MAX: Final = 10_000
 LEVELS: Final = (MINUTES, NO_SAMPLES, EVENTS_ALONE)
 _EVENTS: Final = (Event, Transition, Finding)
 _DROPPED: Final = "agent_batches_dropped"
@@ -35,9 +36,9 @@ _WORDS: Final = {
 
 @dataclass(slots=True)
 class Thinning:
-    """One run over the spool, oldest batch first. ``kept``: of which object and minute a sample has been kept."""
+    """Over the batches of a spool, oldest first. ``kept``: the last minute of which a sample was kept, by table and object."""
 
-    kept: set[tuple[str, str, int]] = field(default_factory=set)
+    kept: dict[tuple[str, str], int] = field(default_factory=dict)
 
     def thinned(self, batch: Batch, level: int) -> list[Fact]:
         """The facts that stay at this level, and the finding that counts the others."""
@@ -54,10 +55,12 @@ class Thinning:
             return True
         if level >= NO_SAMPLES:
             return False
-        key = (fact.TABLE, fact.natural_key, fact.occurred_at // MINUTE_US)
-        if key in self.kept:
+        key, minute = (fact.TABLE, fact.natural_key), fact.occurred_at // MINUTE_US
+        if self.kept.get(key) == minute:
             return False
-        self.kept.add(key)
+        if key not in self.kept and len(self.kept) >= SERIES_MAX:
+            self.kept.clear()
+        self.kept[key] = minute
         return True
 
 
