@@ -273,10 +273,32 @@ def test_a_share_that_is_not_known_is_unknown_and_its_card_is_not_free() -> None
     estate.hold("team-c/scaled", "GPU-aaaaaaaa-0001", "11:50", None, None, share_at_least_ppm=100_000)
     result = ask(estate)
     row = next(row for row in records(result, "holders") if row["pod"] == "scaled")
-    assert row["share_ratio"] == Unknown("the share of the card is not known; at least 0.1")
+    assert row["share_ratio"] == Unknown("the share of the card is not known; at least 0.1 GPU")
     assert isinstance(row["memory_mib"], Unknown)
     assert isinstance(figures(result)["gpus_free"], Unknown)
     assert figures(result)["holders_share_unknown_count"] == 1
+
+
+@pytest.mark.parametrize(
+    ("least", "said"), [(0, ""), (29_535_714, "; at least 29.535714 GPU"), (2_000_000, "; at least 2 GPU")]
+)
+def test_the_least_of_an_unknown_share_has_its_unit_and_nothing_is_no_least(least: int, said: str) -> None:
+    estate = Estate()
+    estate.listing(at("12:00"))
+    estate.card(CARD)
+    estate.hold("team-c/scaled", CARD, "11:50", None, None, share_at_least_ppm=least)
+    result = ask(estate)
+    assert records(result, "holders")[0]["share_ratio"] == Unknown("the share of the card is not known" + said)
+    assert figures(result)["gpus_held"] == Unknown("the share of 1 holders is not known" + said)
+
+
+@pytest.mark.parametrize("instant", ["06:30", "08:10", "12:01"])
+def test_outside_the_known_time_the_balance_is_unknown_too(instant: str) -> None:
+    estate = Estate()
+    estate.listing(at("08:30"))
+    estate.listing(at("12:00"))
+    estate.place("device", CARD, CARD, at("08:00"), "supply", 1)
+    assert isinstance(figures(ask(estate, at=at(instant)))["ledger_residual_gpu_us"], Unknown)
 
 
 def test_a_grant_that_states_no_amounts_holds_its_share_of_the_card() -> None:

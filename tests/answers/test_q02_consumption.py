@@ -383,3 +383,8 @@ def test_two_windows_that_meet_add_up_but_for_one_microsecond_a_pod(estate: Esta
     parts = [figures(ask(estate, *window))["gpu_hours_granted"] for window in (("08:00", middle), (middle, "12:00"))]
     whole = figures(ask(estate))["gpu_hours_granted"]
     assert abs(whole - sum(parts, Fraction(0))) * HOUR_US <= len(PODS)  # type: ignore[operator,arg-type]
+
+
+def test_outside_the_known_time_the_balance_is_unknown_too() -> None:
+    result = ask(small_story(), "2026-11-29T00:00:00Z", "2026-11-29T12:00:00Z")
+    assert isinstance(figures(result)["ledger_residual_gpu_us"], Unknown)

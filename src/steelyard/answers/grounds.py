@@ -18,6 +18,7 @@ from steelyard.definitions import conservation
 from steelyard.primitives.errors import UsageError
 from steelyard.primitives.i18n import _
 from steelyard.primitives.instant import INSTANT_MAX, INSTANT_MIN, Instant, Window, format_instant
+from steelyard.primitives.unknown import Unknown
 
 SQL: Final = Path(__file__).with_suffix(".sql")
 FINDINGS_MAX: Final = 100
@@ -105,11 +106,14 @@ def source_lines(reading: Reading) -> tuple[str, ...]:
     )
 
 
-def residual(reading: Reading, window: Window | None) -> Figure:
+def residual(reading: Reading, window: Window | None, outside: str | None = None) -> Figure:
     """``ledger_residual_gpu_us`` over the grains that start in the window (None = all): 0, or the books do not close.
 
-    It is the sum of the absolute differences, so that two mistakes cannot cancel out.
+    It is the sum of the absolute differences, so that two mistakes cannot cancel out. Unknown with ``outside``, the reason why what is
+    asked lies outside the known time.
     """
+    if outside is not None:
+        return Figure("ledger_residual_gpu_us", Unknown(outside), "GPU-us", RESIDUAL_METHOD, Unknown(outside))
     start, end = (window.start, window.end) if window else (INSTANT_MIN, INSTANT_MAX)
     row = reading.run("residual", from_us=start, to_us=end)[0]
     return Figure("ledger_residual_gpu_us", int(row["residual_gpu_us"]), "GPU-us", RESIDUAL_METHOD, 1.0)

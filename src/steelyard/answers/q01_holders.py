@@ -20,7 +20,7 @@ from steelyard.answers import dimensions, grounds
 from steelyard.answers.contract import Answer, Column, Evidence, Figure, Table, Value
 from steelyard.answers.dimensions import Dimension
 from steelyard.answers.reading import Reading, Record, Rows
-from steelyard.answers.scene import CARD_PPM, Card, Holders, Scene, fill, grain_us_of, grain_window, narrow
+from steelyard.answers.scene import CARD_PPM, Card, Holders, Scene, at_least, fill, grain_us_of, grain_window, narrow
 from steelyard.definitions import conservation, holding_interval, share
 from steelyard.primitives.i18n import _
 from steelyard.primitives.instant import Instant
@@ -158,9 +158,10 @@ def answer(rows: Rows, spec: HoldersSpec) -> Answer:
     at = spec.at if spec.at is not None else max(time.last for time in times)
     scene = Scene(by_pod=bool(by or where), device_uuid=_one_card(spec.where))
     fill(scene, reading, times, spec.at)
-    balance = grounds.residual(reading, grain_window(grain_us_of(reading), at))
-    if len(scene.outside) == len(times):
-        figures = _unknown_figures("; ".join(scene.outside))
+    outside = "; ".join(scene.outside) if len(scene.outside) == len(times) else None
+    balance = grounds.residual(reading, grain_window(grain_us_of(reading), at), outside)
+    if outside is not None:
+        figures = _unknown_figures(outside)
         return _assemble(spec, at, scene, (*figures, balance), (), reading)
     if spec.confined:
         scene.namespaces.clear()  # which namespaces there are is not the asker's to know
@@ -282,11 +283,7 @@ def _gpus(shares: Sequence[Share]) -> Value:
     vague = sum(1 for share_ppm, _at_least in shares if share_ppm is None)
     if not vague:
         return Fraction(least, CARD_PPM)
-    return Unknown(
-        _("the share of {count} holders is not known; in all at least {least}").format(
-            count=vague, least=least / CARD_PPM
-        )
-    )
+    return Unknown(_("the share of {count} holders is not known").format(count=vague) + at_least(least))
 
 
 def _shares(holders: Holders) -> list[Share]:
@@ -323,8 +320,7 @@ def _device_cell(uuid: str | None, unknown_reason: str | None) -> Value:
 def _share_cell(share_ppm: int | None, at_least_ppm: int | None) -> Value:
     if share_ppm is not None:
         return float(share_ppm) / CARD_PPM
-    least = (at_least_ppm or 0) / CARD_PPM
-    return Unknown(_("the share of the card is not known; at least {least}").format(least=least))
+    return Unknown(_("the share of the card is not known") + at_least(at_least_ppm or 0))
 
 
 def _stated(value: int | None) -> Value:
@@ -372,9 +368,7 @@ def _occupancy(card: Card) -> str:
 
 def _taken_share(card: Card, occupancy: str, amount_ppm: int) -> Value:
     if occupancy in card.share_unknown:
-        return Unknown(
-            _("the share of a holder is not known; the others hold {share}").format(share=amount_ppm / CARD_PPM)
-        )
+        return Unknown(_("the share of a holder is not known") + at_least(amount_ppm))
     return amount_ppm / CARD_PPM
 
 

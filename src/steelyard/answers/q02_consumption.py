@@ -146,9 +146,10 @@ def answer(rows: Rows, spec: ConsumptionSpec) -> Answer:
     window = spec.window or span
     parameter = parameter_of(reading)
     grains = grains_of(spec.window, parameter.grain_us)
-    balance = grounds.residual(reading, grains.touched)
-    if spec.window and not span.overlap_us(window.start, window.end):
-        reason = _("the known time is {span}").format(span=span)
+    outside = spec.window is not None and not span.overlap_us(window.start, window.end)
+    reason = _("the known time is {span}").format(span=span)
+    balance = grounds.residual(reading, grains.touched, reason if outside else None)
+    if outside:
         return _assemble(spec, window, [*_unknown_figures(reason), balance], (), Unknown(reason), reading, [])
     pods = {(row["cluster"], row["pod_uid"]): row for row in reading.run("pods")}
     lines = lines_of(reading, grains, parameter, pods)

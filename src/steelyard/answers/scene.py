@@ -391,3 +391,10 @@ def _admitted(holders: Holders, where: Sequence[Filter]) -> Holders:
 def pod_name(record: Record) -> str:
     """``namespace/pod``, as people and findings write it."""
     return f"{record['namespace']}/{record['pod']}"
+
+
+def at_least(least_ppm: int) -> str:
+    """What is known at the least of an amount that is not known, to stand after the reason; empty where that is nothing."""
+    if least_ppm <= 0:
+        return ""
+    return _("; at least {least} GPU").format(least=f"{least_ppm / CARD_PPM:.6f}".rstrip("0").rstrip("."))
