@@ -40,6 +40,20 @@ def answered(client: ServerClient) -> tuple[set[str], dict[str, Any]]:
     return {row[names.index("pod")] for row in tables["holders"]["rows"]}, figures
 
 
+def further_routes() -> set[str]:
+    """What every server serves beside the questions."""
+    words = (
+        "backfill",
+        "doctor",
+        "ingest/agent",
+        "ingest/audit",
+        "ingest/remote-write",
+        "upkeep/backup",
+        "upkeep/retention",
+    )
+    return {f"/api/v1/{word}" for word in words}
+
+
 @pytest.mark.xdist_group("serving")
 def test_a_pod_that_is_started_now_is_a_holder_after_the_next_round_and_none_after_its_end(tmp_path: Path) -> None:
     data = tmp_path / "d"
@@ -57,6 +71,10 @@ def test_a_pod_that_is_started_now_is_a_holder_after_the_next_round_and_none_aft
             "kubernetes/default": "ok",
             "scrape/dcgm": "ok",
         }
+        assert further_routes() <= set(client.get("/openapi.json")["paths"])
+        examined = client.post("/doctor")
+        assert not [each for each in examined["not_tested"] if "no live source" in each]
+        assert {each["name"] for each in examined["sources"]} >= {"kubernetes/default", "scrape/dcgm"}
         pods, figures = answered(client)
         assert pods
         assert "started-now" not in pods

@@ -5,15 +5,11 @@ The trick to know: nothing but the addresses is special; the collectors, the loo
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
-from steelyard.app.collection import CollectorOf
-from steelyard.app.collectors.kubernetes import KubernetesCollector
-from steelyard.app.collectors.scrape import ScrapeCollector
 from steelyard.app.demo_cluster import DemoCluster
 from steelyard.app.demo_mark import FOLDER, MARK
 from steelyard.app.holding import is_claimed, served_by
@@ -55,10 +51,8 @@ class LiveDemo:
         cluster.start()
         _write_kubeconfig(self._directory / FOLDER / KUBECONFIG, cluster.url)
         try:
-            collection = CollectionSetting(post_interval=POST_INTERVAL)  # type: ignore[arg-type]  # read as settings are
-            settings = self._settings.model_copy(update={"collection": collection})
-            server = DirectoryServer(self._directory, settings, self._clock, makers=partial(_makers, cluster))
-            server.run(listen, started)
+            settings = _settings_for(cluster, self._settings)
+            DirectoryServer(self._directory, settings, self._clock, simulated=True).run(listen, started)
         finally:
             cluster.stop()
 
@@ -96,13 +90,16 @@ def _write_kubeconfig(path: Path, url: str) -> None:
     path.write_bytes(msgspec.json.format(msgspec.json.encode(content)) + b"\n")
 
 
-def _makers(cluster: DemoCluster, settings: Settings) -> list[CollectorOf]:
-    watched = KubernetesSetting.model_validate(
-        {"name": settings.cluster, "address": cluster.url, "interval": CLUSTER_INTERVAL}
+def _settings_for(cluster: DemoCluster, settings: Settings) -> Settings:
+    """The settings, with the simulated cluster and its exporters in the place of all sources that they name."""
+    watched = {"name": settings.cluster, "address": cluster.url, "interval": CLUSTER_INTERVAL}
+    scraped = {"name": "dcgm", "url": cluster.exporters, "interval": SCRAPE_INTERVAL}
+    return settings.model_copy(
+        update={
+            "collection": CollectionSetting.model_validate({"post_interval": POST_INTERVAL}),
+            "kubernetes": (KubernetesSetting.model_validate(watched),),
+            "scrape": (ScrapeSetting.model_validate(scraped),),
+            "prometheus": (),
+            "audit_log": (),
+        }
     )
-    scraped = ScrapeSetting.model_validate({"name": "dcgm", "url": cluster.exporters, "interval": SCRAPE_INTERVAL})
-    reading = settings.to_read_settings()
-    return [
-        lambda: KubernetesCollector(watched, settings.cluster, reading),
-        lambda: ScrapeCollector(scraped, settings.cluster, reading),
-    ]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -21,11 +21,14 @@ from steelyard.app.collectors.configured import configured
 from steelyard.app.demo_mark import refuse_in_demo
 from steelyard.app.doctor.examining import doctor_endpoints
 from steelyard.app.holding import DirectoryClaim
+from steelyard.app.ingest_agent import agent_endpoints
+from steelyard.app.ingest_remote_write import ingest_endpoints
 from steelyard.app.intake import AuditIntake
 from steelyard.app.posting import post, post_what_was_cut_off
 from steelyard.app.retention import RetentionCollector
 from steelyard.app.served import Served
 from steelyard.app.settings import Settings
+from steelyard.app.upkeep import upkeep_endpoints
 from steelyard.primitives.clock import Clock, WallClock
 from steelyard.store import Store
 from steelyard.surfaces.http_api import Endpoint, Listening, create, serve_until_stopped
@@ -34,46 +37,34 @@ from steelyard.surfaces.shared.service_ports import CollectReport, ServerAddress
 
 SPOOL: Final = "uploads"
 
-MakersOf = Callable[[Settings], Sequence[CollectorOf]]
-"""The collectors that settings ask for."""
-
 
 class DirectoryServer:
-    """Implements ``server_ports.Server`` for one data directory. ``makers``: what is collected; None = what the settings name, which is
-    refused in a demo's directory. ``further``: endpoints of other parts of the program, over the open store."""
+    """Implements ``server_ports.Server`` for one data directory. ``simulated``: the settings name a simulated estate's sources, so a demo's
+    directory is what they belong to; else it is refused to collect into one."""
 
     def __init__(
-        self,
-        directory: Path,
-        settings: Settings,
-        clock: Clock | None = None,
-        makers: MakersOf | None = None,
-        further: Callable[[Store], tuple[Endpoint, ...]] = lambda store: (),
+        self, directory: Path, settings: Settings, clock: Clock | None = None, *, simulated: bool = False
     ) -> None:
         self._directory = directory
         self._settings = settings
         self._clock = clock or WallClock()
-        self._makers = makers
-        self._further = further
+        self._simulated = simulated
 
     def run(self, listen: str, started: Started) -> None:
         """Serve until SIGTERM or SIGINT. Raises StoreLocked and UsageError as ``Server`` says; then nothing is left behind."""
-        makers = self._collected()
+        makers = configured(self._settings)
+        if makers and not self._simulated:
+            refuse_in_demo(self._directory)
         with DirectoryClaim(self._directory) as claim, Store.open(self._directory) as store:
             post_what_was_cut_off(store, self._settings, self._clock)
             spool = _empty_spool(self._directory)
-            if self._makers is None:
-                keep = partial(RetentionCollector, store, self._directory, self._settings, self._clock)
-                makers = [*makers, *backfill_rounds.makers(self._settings, store), keep]
+            keep = partial(RetentionCollector, store, self._directory, self._settings, self._clock)
+            makers = [*makers, *backfill_rounds.makers(self._settings, store), keep]
             collectors = collection_over(store, self._settings, makers, self._clock)
             backfills = BackfillJobs(store, self._settings, self._clock)
-            backfill = backfill_endpoints(backfills)
             served = Served(store, self._directory, self._settings, self._clock)
-            intake = audit_endpoints(AuditIntake(collectors, self._settings, self._clock))
-            doctor = doctor_endpoints(store, self._directory, self._settings, self._clock)
-            app = create(
-                served.ports(collectors, spool), self._clock, (*intake, *backfill, *doctor, *self._further(store))
-            )
+            further = self._further(store, collectors, backfills)
+            app = create(served.ports(collectors, spool), self._clock, further)
             listening = Listening.open(self._directory, listen)
             address = ServerAddress(listening.path, os.getpid(), listening.address, self._clock.now())
 
@@ -91,13 +82,17 @@ class DirectoryServer:
                 collectors.stop()
                 shutil.rmtree(spool, ignore_errors=True)
 
-    def _collected(self) -> Sequence[CollectorOf]:
-        if self._makers is not None:
-            return self._makers(self._settings)
-        makers = configured(self._settings)
-        if makers:
-            refuse_in_demo(self._directory)
-        return makers
+    def _further(self, store: Store, collectors: CollectionLoop, backfills: BackfillJobs) -> tuple[Endpoint, ...]:
+        """The endpoints of all other parts of the program, over the open store."""
+        settings, clock = self._settings, self._clock
+        return (
+            *audit_endpoints(AuditIntake(collectors, settings, clock)),
+            *backfill_endpoints(backfills),
+            *doctor_endpoints(store, self._directory, settings, clock),
+            *ingest_endpoints(store, settings, clock),
+            *agent_endpoints(store, settings, clock),
+            *upkeep_endpoints(store, self._directory, settings, clock),
+        )
 
 
 def collection_over(

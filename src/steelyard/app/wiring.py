@@ -32,8 +32,6 @@ from steelyard.surfaces.shared.upkeep_ports import BackupReport, RetentionReport
 
 if TYPE_CHECKING:
     from steelyard.app.settings import Settings
-    from steelyard.store import Store
-    from steelyard.surfaces.http_api import Endpoint
     from steelyard.surfaces.shared.client import ServerClient
 
 T = TypeVar("T")
@@ -311,22 +309,9 @@ class DirectoryDemo:
 
 
 def _server(directory: Path) -> Server:
-    from steelyard.app.ingest_agent import agent_endpoints
-    from steelyard.app.ingest_remote_write import ingest_endpoints
     from steelyard.app.serving import DirectoryServer
-    from steelyard.app.upkeep import upkeep_endpoints
-    from steelyard.primitives.clock import WallClock
 
-    settings, clock = _settings_of(directory), WallClock()
-
-    def further(store: Store) -> tuple[Endpoint, ...]:
-        return (
-            *ingest_endpoints(store, settings, clock),
-            *agent_endpoints(store, settings, clock),
-            *upkeep_endpoints(store, directory, settings, clock),
-        )
-
-    return DirectoryServer(directory, settings, clock, further=further)
+    return DirectoryServer(directory, _settings_of(directory))
 
 
 def _live_demo(directory: Path) -> LiveDemo:
