@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from steelyard.facts.base import Fact
+from steelyard.facts.grant import Grant
 from steelyard.facts.unit import Unit
 from steelyard.ledgers.dimensions.registry import build_dimensions
 from steelyard.ledgers.parameters import PostingParameters
@@ -56,3 +58,32 @@ def test_a_number_that_ever_meant_another_instance_joins_nothing(later: Unit):
 
 def test_a_list_alone_tells_no_instance():
     assert instances(*LISTED) == {"MIG-0": (None, None), "MIG-1": (None, None)}
+
+
+def units(*facts: Fact) -> set[str]:
+    with Store.open_memory() as store:
+        store.append(facts)
+        build_dimensions(store, PostingParameters())
+        return {unit_id for (unit_id,) in store.rows("SELECT unit_id FROM dim.unit")}
+
+
+TABLE = [unit("MIG-0", 30, 0, gi=2, ci=0, memory_mib=40_448), unit("MIG-1", 30, 1, gi=9, ci=0)]
+
+
+@pytest.mark.parametrize("texts", [[*LISTED, *REPORTED], [*REPORTED, *TABLE], [*LISTED, *REPORTED, *TABLE]])
+def test_a_device_that_texts_name_by_uuid_and_by_instances_is_one_unit(texts: list[Unit]):
+    assert units(*texts) == {"MIG-0", "MIG-1"}
+
+
+def test_instances_that_had_another_uuid_before_keep_their_own_name():
+    assert units(*REPORTED[:1], unit("MIG-0", 30, 0, gi=2, ci=0), unit("MIG-7", 40, 3, gi=2, ci=0)) == {
+        "GPU-a/gi2/ci0", "MIG-0", "MIG-7",
+    }  # fmt: skip
+
+
+def test_a_unit_that_a_grant_names_by_its_instances_keeps_that_name():
+    granted = Grant(
+        source="pod_resources", natural_key="g", occurred_at=20, observed_at=20, pod_uid="p", container="c",
+        scheme="pod_resources", unit_kind="mig", unit_id="GPU-a/gi2/ci0",
+    )  # fmt: skip
+    assert units(*LISTED, *REPORTED, granted) == {"GPU-a/gi2/ci0", "MIG-0", "MIG-1"}

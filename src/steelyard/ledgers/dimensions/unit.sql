@@ -1,12 +1,10 @@
 -- One row per unit that can be held: what is known of it, the latest word of each column first.
 -- ``nvidia-smi -L`` names a MIG device by UUID and number, its report by number and instances: the number joins the two, but only where a
 -- card never showed another UUID or other instances under it.
+-- A report names the same device by its card and instances: it is one unit, under its UUID, where those instances never had another and no grant
+-- has the other name.
 -- min_by passes over rows in which the value is not known.
-WITH aged AS (
-  SELECT *, row_number() OVER (PARTITION BY cluster, unit_id ORDER BY occurred_at DESC, fact_id) AS age
-  FROM fact.unit
-),
-numbered AS (
+WITH numbered AS (
   SELECT
     cluster, device_uuid, unit_index,
     max(gi) AS gi, max(ci) AS ci, max(memory_mib) AS memory_mib, max(sm_count) AS sm_count,
@@ -17,6 +15,30 @@ numbered AS (
   HAVING
     count(DISTINCT unit_id) FILTER (WHERE unit_id LIKE 'MIG-%') = 1 AND count(DISTINCT gi) = 1 AND count(DISTINCT ci) <= 1
     AND count(DISTINCT memory_mib) <= 1 AND count(DISTINCT profile) <= 1
+),
+seen AS (
+  SELECT f.* REPLACE (coalesce(f.gi, n.gi) AS gi, coalesce(f.ci, n.ci) AS ci)
+  FROM fact.unit AS f
+  LEFT JOIN numbered AS n ON n.cluster = f.cluster AND n.device_uuid = f.device_uuid AND n.unit_id = f.unit_id
+),
+named AS (
+  SELECT cluster, device_uuid, gi, ci, max(unit_id) AS unit_id
+  FROM seen
+  WHERE unit_kind = 'mig' AND unit_id LIKE 'MIG-%' AND gi IS NOT NULL AND ci IS NOT NULL
+  GROUP BY cluster, device_uuid, gi, ci
+  HAVING count(DISTINCT unit_id) = 1
+),
+aged AS (
+  SELECT
+    *, row_number() OVER (PARTITION BY cluster, unit_id ORDER BY occurred_at DESC, fact_id) AS age
+  FROM (
+    SELECT s.* REPLACE (coalesce(n.unit_id, s.unit_id) AS unit_id)
+    FROM seen AS s
+    LEFT JOIN named AS n
+      ON s.unit_kind = 'mig' AND s.unit_id NOT LIKE 'MIG-%'
+      AND n.cluster = s.cluster AND n.device_uuid = s.device_uuid AND n.gi = s.gi AND n.ci = s.ci
+      AND NOT EXISTS (SELECT 1 FROM fact."grant" AS g WHERE g.cluster = s.cluster AND g.unit_id = s.unit_id)
+  ) AS s
 ),
 merged AS (
   SELECT
