@@ -207,6 +207,18 @@ def held_card(**more: Any) -> Row:
 ON_NODE = Device(natural_key="GPU-1", occurred_at=BASE, device_uuid="GPU-1", node="n1", **COMMON)
 GROUNDS: dict[str, tuple[list[Fact], list[Row], list[Fact], list[Row]]] = {
     "who held it": ([ON_NODE, gap("cluster", 9), memory(0), memory(5)], [], [], [held_card()]),
+    "who held it in an hour without a sample of its own": (
+        [ON_NODE, gap("cluster", 180), memory(0), memory(150)],
+        [],
+        [],
+        [held_card(started_at=BASE + 70 * MINUTE, ended_at=BASE + 80 * MINUTE, known_to_at=BASE + 80 * MINUTE)],
+    ),
+    "where else the card was": (
+        [ON_NODE, gap("cluster", 9), memory(0), memory(5)],
+        [held_card(), held_card(pod_uid="p2", place_kind="node", place_id="n0", node="n0", device_uuid=None)],
+        [Device(natural_key="GPU-1", occurred_at=BASE - HOUR, device_uuid="GPU-1", node="n0", **COMMON)],
+        [held_card(), held_card(pod_uid="p2", place_kind="node", place_id="n0", node="n0", device_uuid=None)],
+    ),
     "that nobody held it": ([ON_NODE, gap("cluster", 9), memory(0), memory(5)], [held_card()], [], []),
     "how far apart rounds may lie": ([ON_NODE, memory(0), memory(5)], [], [gap("cluster", 9)], []),
     "where the card is": ([gap("node/n1", 9), memory(0), memory(5)], [], [ON_NODE], []),
@@ -248,7 +260,7 @@ def test_nothing_is_computed_again_for_hours_that_are_as_they_were(store: Store)
     assert changed_windows(store, USAGE, str(HOUR)) == []
     store.append([memory(604)])
     assert [window.from_us for window in changed_windows(store, USAGE, str(HOUR))] == [BASE + 9 * HOUR]
-    assert [window.to_us for window in changed_windows(store, USAGE, str(HOUR))] == [BASE + 12 * HOUR]
+    assert [window.to_us for window in changed_windows(store, USAGE, str(HOUR))] == [BASE + 13 * HOUR]
     assert changed_windows(store, USAGE, "another")[0].from_us == BASE - HOUR
 
 

@@ -31,13 +31,29 @@ ground AS (
         (SELECT greatest(3600000000, coalesce(max(gap_max_us), 0)) FROM dim.usage_gap) AS reach_us,
         (
             SELECT sum(CAST(hash(cluster, device_uuid, node) AS HUGEINT))
-            FROM (SELECT cluster, device_uuid, max(node) AS node FROM dim.device GROUP BY cluster, device_uuid) AS home
+            FROM dim.device
         ) AS home_no,
         (
             SELECT sum(CAST(hash(cluster, unit_id, gi) AS HUGEINT))
             FROM dim.unit
             WHERE gi IS NOT NULL
         ) AS unit_no
+),
+
+-- Hours with samples, and those for which a sample of an earlier one may stand: what is held there counts too.
+hour AS (
+    SELECT hour_at, sum(samples) AS samples, sum(processes) AS processes, bool_or(by_name) AS by_name
+    FROM (
+        SELECT hour_at, samples, 0 AS processes, FALSE AS by_name FROM device_hour
+        UNION ALL
+        SELECT hour_at, 0, samples, by_name FROM process_hour
+        UNION ALL
+        SELECT
+            unnest(generate_series(hour_at + INTERVAL 1 HOUR, hour_at + INTERVAL (ground.reach_us) MICROSECONDS, INTERVAL 1 HOUR)), 0, 0, FALSE
+        FROM device_hour
+        CROSS JOIN ground
+    ) AS touched
+    GROUP BY hour_at
 ),
 
 name AS (
@@ -66,29 +82,22 @@ holder_hour AS (
             FROM ledger.holding
             WHERE occupancy <> 'reserved' AND coalesce(ended_at, known_to_at) > started_at
         ) AS held
-        CROSS JOIN (SELECT min(hour_at) AS from_at, max(hour_at) + INTERVAL 1 HOUR AS to_at FROM device_hour) AS span
+        CROSS JOIN (SELECT min(hour_at) AS from_at, max(hour_at) + INTERVAL 1 HOUR AS to_at FROM hour) AS span
         WHERE held.started_at < span.to_at AND held.until_at > span.from_at
     ) AS cut
     GROUP BY hour_at
-),
-
-sampled_hour AS (
-    SELECT hour_at, samples, 0 AS processes, FALSE AS by_name FROM device_hour
-    UNION ALL
-    SELECT hour_at, 0, samples, by_name FROM process_hour
 )
 
 SELECT
-    sampled.hour_at,
-    sampled.hour_at + INTERVAL 1 HOUR + INTERVAL (ground.reach_us) MICROSECONDS > (SELECT as_of_at FROM parameter) AS is_open,
+    hour.hour_at,
+    hour.hour_at + INTERVAL 1 HOUR + INTERVAL (ground.reach_us) MICROSECONDS > (SELECT as_of_at FROM parameter) AS is_open,
     CAST(
         hash(
-            sum(sampled.samples), sum(sampled.processes), max(holder_hour.holders_no), max(ground.gap_no), max(ground.home_no),
-            max(ground.unit_no), CASE WHEN bool_or(sampled.by_name) THEN max(name.name_no) END
+            hour.samples, hour.processes, holder_hour.holders_no, ground.gap_no, ground.home_no, ground.unit_no,
+            CASE WHEN hour.by_name THEN name.name_no END
         ) >> 1 AS BIGINT
     ) AS ground_no
-FROM sampled_hour AS sampled
+FROM hour
 CROSS JOIN ground
 CROSS JOIN name
-LEFT JOIN holder_hour ON holder_hour.hour_at = sampled.hour_at
-GROUP BY sampled.hour_at, ground.reach_us
+LEFT JOIN holder_hour ON holder_hour.hour_at = hour.hour_at
