@@ -366,6 +366,17 @@ def test_absence_from_a_list_with_an_unreadable_object_ends_nothing() -> None:
         assert not watched.gone
 
 
+@pytest.mark.parametrize("items", [{"items": None}, {}], ids=["null", "absent"])
+def test_a_list_without_items_is_no_list_and_ends_nothing(items: dict[str, None]) -> None:
+    with PlayedCluster() as cluster:
+        nothing = {"kind": "PodList", "metadata": {"resourceVersion": "9"}, **items}
+        cluster.lists(page(pod("a", 1), version=1), nothing, page(pod("a", 1), pod("b", 10), version=10))
+        cluster.watches(({"type": "ERROR", "object": status(410)},), (b"", cluster.hold))
+        with cluster.watched() as watched:
+            watched.until_seen("b")
+        assert not watched.gone
+
+
 def test_a_full_queue_makes_the_server_wait_and_loses_nothing() -> None:
     names = [f"p{number}" for number in range(200)]
     with PlayedCluster() as cluster:

@@ -134,6 +134,12 @@ def test_ready_says_as_of_when_and_how_the_books_stand(served: World) -> None:
     assert served.ask("GET", "/readyz", local=True).json() == found
 
 
+def test_a_viewer_learns_that_the_server_is_ready_and_nothing_of_the_estate(served: World) -> None:
+    found = served.ask("GET", "/readyz", token=served.secret("viewer", "team-a")).json()
+    assert set(found) == {"status", "now"}
+    assert found["status"] == "ready"
+
+
 def test_where_nothing_was_posted_nothing_is_a_number(tmp_path: Path) -> None:
     with world(tmp_path) as empty:
         found = empty.get("/readyz").json()

@@ -259,7 +259,9 @@ class KindWatch:
                 if not resume:
                     raise SourceUnavailable(f"the list of {self.word} has no resource version to go on from")
                 self._index.begin_listing(version_of(resume))
-            items = page.items or []
+            if page.items is None:  # something between us and the server answers in its place: nothing ends by that
+                raise SourceUnavailable(f"the list of {self.word} has no items: expected an array, found none")
+            items = page.items
             for raw in items:
                 self._take_item(raw, began_at, kind.api_version(version))
             count += max(1, len(items))

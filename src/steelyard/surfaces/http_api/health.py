@@ -10,7 +10,7 @@ from fastapi import Request, Response
 from steelyard.primitives.clock import Clock
 from steelyard.primitives.instant import Instant, format_instant
 from steelyard.primitives.unknown import Unknown
-from steelyard.surfaces.http_api.admission import ESTATE, EVERYBODY
+from steelyard.surfaces.http_api.admission import ESTATE, EVERYBODY, principal_of
 from steelyard.surfaces.http_api.endpoint import Endpoint
 from steelyard.surfaces.http_api.exposition import MEDIA_TYPE, Traffic, exposition
 from steelyard.surfaces.http_api.problems import json_response
@@ -24,12 +24,12 @@ def health_endpoints(ports: ServerPorts, clock: Clock, traffic: Traffic) -> Iter
     async def healthz() -> Response:
         return json_response({"status": "ok"})
 
-    def readyz() -> Response:
+    def readyz(request: Request) -> Response:
+        ready = {"status": "ready", "now": format_instant(clock.now())}
+        if principal_of(request).role not in ESTATE:  # how the estate stands, and what its sources are called, is not a tenant's
+            return json_response(ready)
         collectors = [collector_json(status) for status in ports.collectors.status()]
-        now = format_instant(clock.now())
-        return json_response(
-            {"status": "ready", "now": now, **_standing(ports.health.standing()), "collectors": collectors}
-        )
+        return json_response({**ready, **_standing(ports.health.standing()), "collectors": collectors})
 
     def metrics() -> Response:
         text = exposition(ports.health.standing(), traffic, ports.collectors.status())
