@@ -119,6 +119,24 @@ def test_without_a_directory_no_card_is_invented(form: str, text: str, processes
     assert sum(each["processes"] for each in unresolved) == processes
 
 
+EXCERPT = """|   0  Tesla V100-PCIE...  On   | 00000000:3B:00.0 Off |                    0 |
+| N/A   29C    P0   90W / 250W |    593MiB / 16160MiB |      0%      Default |
+|    0     31794    C   Unknown Error                                  371MiB |
+|    1     27707    C   python train.py                                111MiB |
+"""
+
+
+def test_a_process_without_the_heading_of_the_processes_is_a_process_all_the_same() -> None:
+    samples = of(ProcessSample, read("smi_table", EXCERPT, cards()))
+    assert [(s.device_uuid, s.pid, s.process_name, s.memory_used_mib) for s in samples] == [
+        (CARD_A, 31794, None, 371),
+        (CARD_B, 27707, "python train.py", 111),
+    ]
+    unresolved = [f for f in of(Finding, read("smi_table", EXCERPT)) if f.code == "device_unresolved"]
+    assert sum(json.loads(f.evidence)["processes"] for f in unresolved) == 2
+    assert all("import it together with nvidia-smi -L or -q of the same node" in f.message for f in unresolved)
+
+
 def test_an_elided_uuid_is_no_card() -> None:
     facts = read(
         "smi_compute_apps", "gpu_uuid, pid, process_name, used_gpu_memory [MiB]\nGPU-..., 114687, python, 19135\n"

@@ -111,7 +111,8 @@ def _closing(page: Page) -> Iterator[Fact]:
         yield from page.refusals.find(
             "device_unresolved",
             f"{file}: {place}",
-            f"the card at {place} is not known, because {reason}; {rows} rows ({processes} processes) make no sample",
+            f"the card at {place} is not known, because {reason}; {rows} rows ({processes} processes) make no sample; "
+            "import it together with nvidia-smi -L or -q of the same node",
             evidence={"place": place, "rows": rows, "processes": processes, "form": page.form, "reason": reason},
         )
     cards_count = sum(max(1, len(addresses)) for addresses in page.seen.values()) + len(page.unresolved)

@@ -95,12 +95,14 @@ def _row(table: _Table, page: Page, line: int, text: str) -> Iterator[Fact]:
     elif (first := FIRST_ROW.match(text)) is not None:
         table.part = "cards"
         _first_row(table, first, text, line)
+    elif "|" not in content and _looks_like_process(content):  # an excerpt may lack the heading of the processes
+        yield from _process_row(table, page, content, line)
     elif table.part == "cards" and table.card is not None:
         _later_row(table.card, table.row, content.split("|"))
         table.row += 1
     elif table.part == "mig":
         _mig_row(table, content.split("|"), line)
-    elif table.part == "processes" or _looks_like_process(content):
+    elif table.part == "processes":
         yield from _process_row(table, page, content, line)
 
 
