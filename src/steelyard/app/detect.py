@@ -94,10 +94,6 @@ _METRICS: Final = re.compile(
     r"^(?:# (?:HELP|TYPE) [a-zA-Z_:]|[a-zA-Z_:][a-zA-Z0-9_:]{0,200}(?:\{[^\n]{0,2000}\})? [+-]?(?:\d|NaN|Inf))",
     re.MULTILINE,
 )
-_KERNEL: Final = re.compile(
-    r"NVRM: |nvidia-nvswitch|SXid|fallen off the bus|^(?:<\d{1,3}>)?\[ {0,8}\d{1,10}\.\d{1,9}\] |^[^\n]{0,200}\bkernel: ",
-    re.MULTILINE,
-)
 _BENCHMARK_KEYS: Final = (
     frozenset({"request_throughput"}), frozenset({"output_throughput"}), frozenset({"successes", "failures"}), frozenset({"load_summary"}),
     frozenset({"benchmarks"}), frozenset({"results", "metadata"}), frozenset({"input_config"}), frozenset({"train_runtime"}),
@@ -105,14 +101,18 @@ _BENCHMARK_KEYS: Final = (
 )  # fmt: skip
 
 
+def readable_kinds() -> str:
+    """The names of the kinds that have a reader, to be told."""
+    return ", ".join(sorted(each.name for each in KINDS.values() if each.advice is None))
+
+
 def kind_named(name: str) -> Kind:
     """The kind a person names. Raises UsageError where there is no such kind, or no reader for it."""
     kind = KINDS.get(ALIASES.get(name, name))
     if kind is None:
-        readable = sorted(each.name for each in KINDS.values() if each.advice is None)
         raise UsageError(
             _("no such kind: {name}; expected one of {kinds}, or none to detect it").format(
-                name=name, kinds=", ".join(readable)
+                name=name, kinds=readable_kinds()
             )
         )
     if kind.advice is not None:
@@ -185,8 +185,14 @@ def _detect_csv(head: str) -> Kind | None:
 def _detect_marks(head: str) -> Kind | None:
     if _YAML.match(head):
         return KINDS["kubernetes_yaml"]
-    if _KERNEL.search(head):
+    if _is_kernel_log(head):
         return KINDS["kernel_log"]
     if _METRICS.search(head):
         return KINDS["metrics_text"]
     return None
+
+
+def _is_kernel_log(head: str) -> bool:
+    from steelyard.sources.kernel_log import sniff
+
+    return sniff(head.encode("utf-8", "replace")) is not None

@@ -23,6 +23,7 @@ from steelyard.app.detect import (
     detect_json,
     detect_text,
     looks_like_json,
+    readable_kinds,
     smi_form,
 )
 from steelyard.app.json_documents import documents_of_lines, is_lines, parse
@@ -198,7 +199,8 @@ def detect(content: Content, forced: Kind | None) -> Detected:
     detected = detect_text(head)
     if detected is None:
         raise FileRefused(
-            "unrecognised_file", "no mark of any kind of file that can be imported; name its KIND if you know it"
+            "unrecognised_file",
+            f"no mark of any kind of file that can be imported; name its KIND if you know it, one of {readable_kinds()}",
         )
     return detected
 
@@ -245,7 +247,10 @@ def _read_json(data: bytes, kind: Kind, into: ParsedFile, ctx: ReadContext, batc
         documents = iter([(0, first)])
     found = kind if kind.name != UNREADABLE else detect_json(first)
     if found is None:
-        raise FileRefused("unrecognised_file", "JSON of a shape that no reader knows; name its KIND if you know it")
+        raise FileRefused(
+            "unrecognised_file",
+            f"JSON of a shape that no reader knows; name its KIND if you know it, one of {readable_kinds()}",
+        )
     into.kind = found.name
     _refuse_without_reader(found)
     facts = _of_documents(found, documents, into, ctx, batch, listing=not lines)

@@ -41,12 +41,20 @@ WAITING_MAX: Final = 10_000
 KEYS_MAX: Final = 200_000
 _BOOT: Final = re.compile(r"(?:kernel:|\]|^)\s{0,4}(?:\[\s{0,8}0\.0{1,9}\]\s)?Linux version [0-9]")
 _CLOCK: Final = "[0-9]{2}:[0-9]{2}:[0-9]{2}"
-_LOG: Final = re.compile(
-    r"NVRM: |nvidia-nvswitch[0-9]{1,3}: |^\s{0,4}\[\s{0,8}[0-9]{1,9}\.[0-9]{6}\] |"
-    rf"^\[[A-Z][a-z]{{2}} [A-Z][a-z]{{2}} {{1,2}}[0-9]{{1,2}} {_CLOCK} [0-9]{{4}}\] |"
-    rf"^(?:[A-Z][a-z]{{2}} {{1,2}}[0-9]{{1,2}} {_CLOCK}|[0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}}T{_CLOCK}\S{{0,20}}) \S{{1,253}} kernel: ",
-    re.MULTILINE,
+_STAMPED: Final = re.compile(
+    r"(?:[^\n,\[]{0,300}[\t:] {0,4})?\s{0,4}(?:<[0-9]{1,3}>)?"
+    rf"(?:\[ {{0,8}}[0-9]{{1,10}}\.[0-9]{{1,9}}\]|\[\.{{3}}\]|\[[A-Z][a-z]{{2}} [A-Z][a-z]{{2}} {{1,2}}[0-9]{{1,2}} {_CLOCK} [0-9]{{4}}\]) "
 )
+"""dmesg's ``[   12.345678] ``, ``[Sun Feb 23 16:24:18 2025] ``, an elided ``[...] ``; grep and lists put a name and a tab or colon before it."""
+_FROM_KERNEL: Final = re.compile(
+    r"[^\n,]{0,300}\bkernel: |(?:[^\n,\[]{0,300}\t)?\s{0,4}(?:NVRM: |nvidia-nvswitch[0-9]{1,3}: )"
+)
+"""A line of syslog or the journal, or the driver's message without a stamp."""
+_SYSLOG: Final = re.compile(
+    rf"(?:[A-Z][a-z]{{2}} {{1,2}}[0-9]{{1,2}} {_CLOCK}|[0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}}T{_CLOCK}\S{{0,20}}) \S{{1,253}} \S"
+)
+"""A line of any program in syslog: in a kernel log's company, where at least one line is the kernel's."""
+_HEAD_LINES_MAX: Final = 2_000
 
 
 Slot = tuple[str | None, str]
@@ -63,8 +71,22 @@ class _Seen:
 
 
 def sniff(head: bytes) -> str | None:
-    """``kernel_log`` where this beginning of a file is one, else None."""
-    return SOURCE if _LOG.search(decode_text(head[:65_536])) else None
+    """``kernel_log`` where most lines of this beginning of a file have the shape of a kernel log's; prose that quotes one is none.
+
+    Blank lines and comments say nothing. A text of another kind that has stamps like dmesg's without any from the kernel would be taken for one.
+    """
+    ours = others = said = 0
+    for number, line in numbered_lines(decode_text(head[:65_536])):
+        if number > _HEAD_LINES_MAX:
+            break
+        if line.strip() and not line.startswith("#"):
+            said += 1
+            start = plain(line[:1_000])
+            if _STAMPED.match(start) is not None or _FROM_KERNEL.match(start) is not None:
+                ours += 1
+            elif _SYSLOG.match(start) is not None:
+                others += 1
+    return SOURCE if ours and 2 * (ours + others) >= said else None
 
 
 def read_kernel_log(
