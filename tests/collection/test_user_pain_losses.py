@@ -111,6 +111,19 @@ def test_row_20_a_lost_card_reduces_capacity_from_that_instant_though_it_is_offe
     assert offered[0][0] <= 30 * 60_000_000  # nothing of it may be used, sold or accepted after the loss
 
 
+@pytest.mark.parametrize("stamp", ["", "[    1.234567] ", "[...] "])
+def test_row_20_a_loss_that_no_line_dates_is_told_without_an_instant(tmp_path: Path, stamp: str) -> None:
+    estate = ScrapedEstate(tmp_path)
+    for at, missing in (("12:00", None), ("12:20", None), ("12:40", 3)):
+        eight(estate, at, missing)
+    estate.take("12:50", stamp + FELL_OFF.partition("] ")[2], node="n1")
+    note = estate.the("node_lost_cards")
+    assert note.message.startswith("it lost 1 of 8 cards, at a time that no line tells (fell off the bus)")
+    assert "2026" not in note.message
+    assert estate.evidence("node_lost_cards")["lost_at"] is None
+    assert estate.evidence("node_lost_cards")["lost"] == card(3)
+
+
 def test_row_20_a_card_that_only_stops_being_scraped_is_not_called_lost(tmp_path: Path) -> None:
     estate = ScrapedEstate(tmp_path)
     for at, missing in (("12:00", None), ("12:20", 3), ("12:40", 3), ("13:00", 3), ("13:20", 3)):

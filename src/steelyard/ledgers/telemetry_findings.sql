@@ -25,9 +25,25 @@ last_sample AS (
     SELECT cluster, device_uuid, max(last_at) AS last_at FROM dim.measured_hour GROUP BY cluster, device_uuid
 ),
 
+-- Falls that no line dates: their instant is that of the reading, not of the loss.
+undated AS (
+    SELECT DISTINCT cluster, node, device_uuid, pci_address, occurred_at
+    FROM fact.event
+    WHERE (kind = 'fell_off_bus' OR (kind = 'xid' AND code = 79)) AND json_exists(details, '$.time_unknown')
+),
+
 card AS (
     SELECT
         device.cluster, device.device_uuid, device.node, device.state, device.lost_at, device.state_reason,
+        EXISTS (
+            SELECT 1
+            FROM undated
+            WHERE undated.cluster = device.cluster AND undated.occurred_at = device.lost_at
+                AND (
+                    undated.device_uuid = device.device_uuid
+                    OR (undated.device_uuid IS NULL AND undated.node = device.node AND undated.pci_address = device.pci_address)
+                )
+        ) AS lost_undated,
         CASE WHEN exported.device_uuid IS NOT NULL THEN last_sample.last_at END AS last_at,
         coalesce(
             exported.device_uuid IS NOT NULL
@@ -56,7 +72,7 @@ node_cards AS (
         max(card.last_at) AS last_at,
         string_agg(card.device_uuid, ',' ORDER BY card.device_uuid) FILTER (WHERE NOT card.measured) AS missing,
         string_agg(card.device_uuid, ',' ORDER BY card.device_uuid) FILTER (WHERE card.state = 'lost') AS lost_uuids,
-        min(card.lost_at) AS lost_at,
+        min(card.lost_at) FILTER (WHERE NOT card.lost_undated) AS lost_at,
         max(card.state_reason) FILTER (WHERE card.state = 'lost') AS lost_reason,
         coalesce(max(labelled.labelled_count), 0) > count(*) AS more_by_label
     FROM card
@@ -266,8 +282,9 @@ found AS (
     UNION ALL
     SELECT
         cluster, 'node_lost_cards', 'error', 'node ' || node,
-        'it lost ' || lost || ' of ' || expected || ' cards at ' || strftime(lost_at, '%Y-%m-%dT%H:%M:%SZ') || ' (' || coalesce(lost_reason, 'lost')
-        || '): they count as out of service since, whatever the node still offers; drain and reset it',
+        'it lost ' || lost || ' of ' || expected || ' cards' || coalesce(' at ' || strftime(lost_at, '%Y-%m-%dT%H:%M:%SZ'), ', at a time that no line tells') || ' ('
+        || coalesce(lost_reason, 'lost')
+        || '): they count as out of service' || CASE WHEN lost_at IS NULL THEN ' since they are known to be' ELSE ' since' END || ', whatever the node still offers; drain and reset it',
         json_object('expected', expected, 'found', expected - lost, 'lost', lost_uuids, 'lost_at', CAST(lost_at AS VARCHAR))
     FROM node_cards
     WHERE lost > 0
