@@ -67,16 +67,17 @@ BAD: list[Behaviour] = [
     says(answer(gzip.compress(b"\0" * 200_000_000), Content_Encoding="gzip")),
     says(answer(b"")),
     says(answer(b"# HELP nothing here\n")),
+    says(answer(b"".join(b'x{n="%d"} 1\n' % number for number in range(101)))),
 ]
 
 
-@pytest.mark.parametrize("bad", BAD, ids=["hangs", "garbage", "html", "bomb", "empty", "no sample"])
+@pytest.mark.parametrize("bad", BAD, ids=["hangs", "garbage", "html", "bomb", "empty", "no sample", "too many samples"])
 def test_a_bad_target_is_a_failed_status_of_its_own_and_the_others_count(bad: Behaviour) -> None:
     timeout = "2s" if bad is hangs else "60s"
     with (
         wild_server(bad) as worse,
         wild_server(says(answer(card(A)))) as good,
-        collecting([job([worse, good], timeout=timeout)], on_request=True) as (loop, store),
+        collecting([job([worse, good], timeout=timeout, samples_max=100)], on_request=True) as (loop, store),
     ):
         (report,) = loop.collect_now([]).rounds
         assert report.status == "partial"

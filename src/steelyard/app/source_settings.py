@@ -35,7 +35,7 @@ ClusterName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,252}$"
 
 class ScrapeSetting(BaseModel):
     """One job of metrics endpoints that are asked directly. ``url``: one address or several. ``labels``: added where a sample has none of that
-    name. ``cluster``: None = that of the settings."""
+    name. ``samples_max``: a target that says more has failed. ``cluster``: None = that of the settings."""
 
     model_config = _STRICT
 
@@ -44,6 +44,7 @@ class ScrapeSetting(BaseModel):
     interval: Interval = 30 * SECOND_US
     timeout: Timeout = 10 * SECOND_US
     labels: dict[Annotated[str, Field(pattern=r"^[a-zA-Z_][a-zA-Z0-9_]{0,99}$")], str] = Field(default_factory=dict)
+    samples_max: int = Field(default=250_000, ge=1, le=10_000_000)
     cluster: ClusterName | None = None
     token_file: Path | None = None
     ca_file: Path | None = None

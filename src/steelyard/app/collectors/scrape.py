@@ -50,7 +50,9 @@ class ScrapeCollector:
             settings=settings,
             expected_interval_us=gap_max_us(job.interval),
         )
-        self._series = {target.instance: _SeriesOfTarget(target, self._labels) for target in self._targets}
+        self._series = {
+            target.instance: _SeriesOfTarget(target, self._labels, job.samples_max) for target in self._targets
+        }
         self._memory = RoundMemory()
 
     def collect(self, at: Instant) -> Iterator[Fact]:
@@ -93,7 +95,11 @@ class ScrapeCollector:
             text = text_of(fetched.body, fetched.encoding, fetched.content_type, self._limits.text_bytes_max)
         except SourceUnavailable as error:
             return [], str(error)
-        found = self._series[fetched.target.instance].read(text, ctx)
+        try:
+            found = self._series[fetched.target.instance].read(text, ctx)
+        except SourceUnavailable as error:
+            self._series[fetched.target.instance].forget()
+            return [], str(error)
         if not any(isinstance(each, MetricPoint) for each in found):
             return [each for each in found if isinstance(each, Finding)], "an answer without a single sample"
         return found, None
@@ -141,14 +147,18 @@ def replace_status(status: SourceStatus, scope: str, word: str, message: str) ->
 class _SeriesOfTarget:
     """What is remembered of one target from round to round: what its label texts mean, and the same with ``instance`` and the job's labels."""
 
-    def __init__(self, target: Target, labels: Mapping[str, str]) -> None:
+    def __init__(self, target: Target, labels: Mapping[str, str], samples_max: int) -> None:
         self._target = target
+        self._samples_max = samples_max
         self._more = {**labels, INSTANCE: target.instance}
         self._cache = SeriesCache()
         self._named: dict[int, tuple[Mapping[str, str], Mapping[str, str]]] = {}
 
     def read(self, text: bytes, ctx: ReadContext) -> list[MetricPoint | Finding]:
-        """The points of one text, each with the labels of its way where it has none of that name."""
+        """The points of one text, each with the labels of its way where it has none of that name.
+
+        Raises SourceUnavailable where they are more than may be held.
+        """
         named: dict[int, tuple[Mapping[str, str], Mapping[str, str]]] = {}
         found: list[MetricPoint | Finding] = []
         for each in read_exposition(text, replace(ctx, file=self._target.url[:300]), self._cache):
@@ -160,6 +170,15 @@ class _SeriesOfTarget:
             if known is None or known[0] is not labels:
                 known = (labels, {**self._more, **labels})
             named[id(labels)] = known
+            if len(found) >= self._samples_max:
+                raise SourceUnavailable(
+                    f"more than {self._samples_max} samples: expected fewer from one target; if it is right, raise samples_max of its job"
+                )
             found.append(MetricPoint(each.name, known[1], each.value, each.at))
         self._named = named
         return found
+
+    def forget(self) -> None:
+        """Remember nothing any more."""
+        self._cache = SeriesCache()
+        self._named = {}
