@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final, TypeAlias
 
 from steelyard.answers.reading import Reading, Record
+from steelyard.definitions.models import model_tokens
 from steelyard.primitives.errors import UsageError
 from steelyard.primitives.i18n import _
 
@@ -147,7 +148,7 @@ class Filter:
         """Whether a record meets it.
 
         A GPU may be named by its whole UUID, by the first 8 characters or more of it, by a unit id on it or as ``node/index``; a pod with
-        or without its namespace, or by its uid. Everything else must be equal.
+        or without its namespace, or by its uid; a model is the same with dashes or blanks. Everything else must be equal.
         """
         wanted, value = self.wanted, self.dimension.value(record)
         if self.dimension.name in ("gpu", "device"):
@@ -157,6 +158,8 @@ class Filter:
             )
         if self.dimension.name == "pod":
             return wanted in (value, record.get("pod"), record.get("pod_uid"))
+        if self.dimension.name == "model" and value and wanted:
+            return value == wanted or model_tokens(value) == model_tokens(wanted)
         return (value or "") == wanted
 
 

@@ -18,12 +18,24 @@ from typing import Final, TypeAlias
 
 from steelyard.answers import dimensions, grounds
 from steelyard.answers.contract import Answer, Column, Evidence, Figure, Table, Value
-from steelyard.answers.dimensions import Dimension
+from steelyard.answers.dimensions import Dimension, Filter
+from steelyard.answers.narrowing import names_shown
 from steelyard.answers.reading import Reading, Record, Rows
-from steelyard.answers.scene import CARD_PPM, Card, Holders, Scene, at_least, fill, grain_us_of, grain_window, narrow
+from steelyard.answers.scene import (
+    CARD_PPM,
+    Card,
+    Holders,
+    Scene,
+    at_least,
+    fill,
+    grain_us_of,
+    grain_window,
+    narrow,
+    pod_name,
+)
 from steelyard.definitions import conservation, holding_interval, share
 from steelyard.primitives.i18n import _
-from steelyard.primitives.instant import Instant
+from steelyard.primitives.instant import Instant, format_instant
 from steelyard.primitives.unknown import Unknown
 
 SQL: Final = Path(__file__).with_suffix(".sql")
@@ -170,15 +182,32 @@ def answer(rows: Rows, spec: HoldersSpec) -> Answer:
         met = chain(scene.holders.records(), scene.possible.records(), of_cards)
         dimensions.require_known(where, met, reading)
     narrow(scene, where)
+    _tell_ended(scene, spec, reading, at, where)
     figures, coverage = _figures(scene)
     tables = [Table("holders", HOLDER_COLUMNS, _holder_rows(scene.holders, scene.holders["neighbours"]))]
     tables.append(Table("devices", DEVICE_COLUMNS, [_device_row(card) for card in scene.cards.values()]))
     if scene.possible:
         nobody = [""] * len(scene.possible)
         tables.append(Table("possible_holders", HOLDER_COLUMNS, _holder_rows(scene.possible, nobody)))
+    if scene.unsettled:
+        nobody = [""] * len(scene.unsettled)
+        tables.append(Table("unplaced_holders", HOLDER_COLUMNS, _holder_rows(scene.unsettled, nobody)))
     if by:
         tables.insert(0, Table("groups", (*(Column(d.name) for d in by), *GROUP_COLUMNS), _group_rows(scene, by)))
     return _assemble(spec, at, scene, (*figures, balance), tables, reading, coverage)
+
+
+def _tell_ended(scene: Scene, spec: HoldersSpec, reading: Reading, at: Instant, where: Sequence[Filter]) -> None:
+    """A pod that is asked about and holds nothing any more: since when."""
+    named = next((spec.where[name] for name in ("pod", "pod_uid") if name in spec.where), None)
+    if named is None or scene.holders or scene.unsettled:
+        return
+    for row in reading.run("ended", pod=named, at_us=at):
+        if all(condition.admits(row) for condition in where):
+            scene.capacity_unknown = _("pod {pod} ended at {ended} and holds no card at this instant").format(
+                pod=pod_name(row), ended=format_instant(row["ended_us"])
+            )
+            return
 
 
 def _one_card(where: Mapping[str, str]) -> str | None:
@@ -205,19 +234,49 @@ def _figures(scene: Scene) -> tuple[list[Figure], float | Unknown]:
         "holders_possible_count": len(_pods(scene.possible)),
         "devices_unknown_count": sum(unplaced["quantity"]),
     }
+    _unsettle(scene, values)
     reason = _capacity_unknown(scene)
     if reason is not None:
         values.update(dict.fromkeys(_OF_CAPACITY, Unknown(reason)))
         coverage: float | Unknown = Unknown(reason)
     else:
         unobserved = _balance(scene, cards, supply, values)
+        if scene.unsettled:
+            values["gpus_overcommitted"] = Unknown(_unsettled_reason(scene))
+            if any(card.down for card in cards):
+                values["gpus_out_of_service"] = Unknown(_unsettled_reason(scene))
         nothing = Unknown(_("no card of this estate is in service"))
         coverage = float(Fraction(supply - unobserved, supply)) if supply else nothing
     return [Figure(name, values[name], unit, method, coverage) for name, (unit, method) in FIGURES.items()], coverage
 
 
+def _unsettled_reason(scene: Scene) -> str:
+    return _("the card of {pods} is not known and may be one of those asked about").format(
+        pods=names_shown(scene.unsettled["pod_name"])
+    )
+
+
+def _unsettle(scene: Scene, values: dict[str, Value]) -> None:
+    """Make unknown what holders add whose card may be one of those asked about; what is certain stays as the least."""
+    if not scene.unsettled:
+        return
+    reason = _unsettled_reason(scene)
+    for occupancy in set(scene.unsettled["occupancy"]):
+        certain = scene.holders.where("occupancy", occupancy)
+        least = sum(share_ppm or least_ppm or 0 for share_ppm, least_ppm in _shares(certain))
+        values[f"gpus_{occupancy}"] = Unknown(reason + at_least(least))
+    held = scene.unsettled.where("occupancy", "held")
+    if held:
+        names = ("gpus_held_unplaced", "devices_held_count", "devices_unknown_count", "holders_count")
+        values.update(dict.fromkeys(names, Unknown(reason)))
+    if None in held["share_ppm"]:
+        values["holders_share_unknown_count"] = Unknown(reason)
+
+
 def _capacity_unknown(scene: Scene) -> str | None:
-    """Why the estate's capacity is not known; None = it is."""
+    """Why the capacity of what is asked about is not known; None = it is."""
+    if scene.capacity_unknown is not None:
+        return scene.capacity_unknown
     if scene.uncounted:
         return _(
             "no capacity basis for node {nodes}: no inventory, register, label or declaration tells its cards"
@@ -353,7 +412,7 @@ def _device_row(card: Card) -> Sequence[Value]:
     )
 
 
-def _occupancy(card: Card) -> str:
+def _occupancy(card: Card) -> Value:
     if card.held_ppm or "held" in card.share_unknown:
         return "held" if card.taken_ppm >= CARD_PPM else "held_in_part"
     for name, amount in (("reserved", card.reserved_ppm), ("in_suspense", card.in_suspense_ppm)):
@@ -363,7 +422,10 @@ def _occupancy(card: Card) -> str:
         return "out_of_service"
     if not card.supply_ppm:
         return "asset_only"
-    return "free" if card.watched and not card.unplaced_near and not card.doubt else "unobserved"
+    if card.doubt or (not card.watched and not card.unplaced_near):
+        return "unobserved"
+    # All of the node's share is told, at the node: held there, and which of its cards holds it is not known.
+    return Unknown(_("a pod whose card is unknown may hold it")) if card.unplaced_near else "free"
 
 
 def _taken_share(card: Card, occupancy: str, amount_ppm: int) -> Value:
@@ -387,7 +449,12 @@ def _free_share(card: Card) -> Value:
 
 def _group_rows(scene: Scene, by: Sequence[Dimension]) -> list[Sequence[Value]]:
     rows: list[Sequence[Value]] = []
-    for values, records in dimensions.grouped(scene.holders.records(), by).items():
+    unsettled = list(scene.unsettled.records())
+    open_groups = dimensions.grouped(unsettled, by)
+    for values, records in dimensions.grouped(chain(scene.holders.records(), unsettled), by).items():
+        if values in open_groups:
+            rows.append((*values, *[Unknown(_unsettled_reason(scene))] * len(GROUP_COLUMNS)))
+            continue
         held = [row for row in records if row["occupancy"] == "held"]
         rows.append(
             (
@@ -474,6 +541,8 @@ def _blind_spots(scene: Scene) -> list[str]:
             )
     if None in scene.holders["device_uuid"]:
         spots.append(_("some holders are known by node only: their card is one of the node's, which one is not known"))
+    if scene.unsettled:
+        spots.append(_unsettled_reason(scene))
     if any(card.doubt for card in scene.cards.values()) or any(place.doubt for place in scene.places):
         spots.append(
             _("some pods hold a card of which no source tells which or how much: what may be theirs is not called free")
@@ -511,7 +580,7 @@ def _next_actions(scene: Scene) -> list[str]:
     actions = []
     if scene.outside:
         actions.append(_("import files of the missing time, or ask within the known time"))
-    if None in scene.holders["device_uuid"]:
+    if None in scene.holders["device_uuid"] or scene.unsettled:
         actions.append(_("import the PodResources dump of the node to learn which card these pods hold"))
     if scene.uncounted:
         actions.append(_("import the cards of the uncounted nodes (nvidia-smi -L, GFD labels) or declare their number"))

@@ -13,6 +13,7 @@ from typing import Any, Final
 from steelyard.answers import clipping, dimensions, grounds
 from steelyard.answers.dimensions import Filter
 from steelyard.answers.grounds import KnownTime
+from steelyard.answers.narrowing import Home, Homes, fits, names_shown
 from steelyard.answers.reading import Columns, Reading, Record
 from steelyard.primitives.i18n import _
 from steelyard.primitives.instant import HOUR_US, INSTANT_MIN, Instant, Window, format_instant
@@ -105,6 +106,10 @@ class Scene:
     """The namespaces whose pods were all seen, where those of the whole cluster were not."""
     by_pod: bool = False
     device_uuid: str | None = None
+    unsettled: Holders = field(default_factory=Holders)
+    """Holders whose card is not known and may be one of those asked about, or not."""
+    capacity_unknown: str | None = None
+    """Why nobody can tell which cards are asked about; None = it is told."""
 
 
 def grain_us_of(reading: Reading) -> int:
@@ -144,8 +149,10 @@ def _add_cluster(scene: Scene, reading: Reading, time: KnownTime, at: Instant) -
     scopes = grounds.watched_scopes(reading, cluster, at)
     if "cluster" not in scopes:
         scene.namespaces |= {scope.partition("/")[2] for scope in scopes if scope.startswith("namespace/")}
-    known = _add_capacity(scene, reading, time, at)
     holders = Holders(reading.columns("holders", cluster=cluster, at_us=at, device_uuid=scene.device_uuid))
+    # A holder without a known card may be on any card of its node, so one card alone does not tell enough.
+    known = _add_capacity(scene, reading, time, at, None if None in holders["device_uuid"] else scene.device_uuid)
+    models = {row["node"]: row["model"] for row in reading.run("node_models", cluster=cluster)}
     if scene.by_pod:
         _add_pod_dimensions(reading, cluster, holders)
     _join_segments(reading, cluster, holders)
@@ -156,6 +163,8 @@ def _add_cluster(scene: Scene, reading: Reading, time: KnownTime, at: Instant) -
     _take(scene, certain, known)
     places = [place for place in (*scene.cards.values(), *scene.places) if place.record["cluster"] == cluster]
     for place in places:
+        if "device_uuid" not in place.record:
+            place.record["model"] = models.get(place.record["node"])
         place.watched = "cluster" in scopes or f"node/{place.record['node']}" in scopes
     unplaced = list(certain.where("device_uuid", None).records())
     _doubt_near(places, unplaced)
@@ -164,13 +173,17 @@ def _add_cluster(scene: Scene, reading: Reading, time: KnownTime, at: Instant) -
     counted = {place.record["node"] for place in places}
     bare = {row["node"] for row in unplaced if row["place_kind"] == "node" and row["node"] not in counted}
     bare |= {row["node"] for row in reading.run("uncounted_nodes", cluster=cluster, reach_us=time.capacity_at(at))}
-    scene.uncounted.extend({"cluster": cluster, "node": node} for node in sorted(bare, key=str))
+    scene.uncounted.extend(
+        {"cluster": cluster, "node": node, "model": models.get(node)} for node in sorted(bare, key=str)
+    )
 
 
-def _add_capacity(scene: Scene, reading: Reading, time: KnownTime, at: Instant) -> dict[str, Record]:
+def _add_capacity(
+    scene: Scene, reading: Reading, time: KnownTime, at: Instant, device_uuid: str | None
+) -> dict[str, Record]:
     """The cards and counted places that stand there at ``at``; returns every card ever known, by UUID."""
     cluster, reach = time.cluster, time.capacity_at(at)
-    seen = reading.run("devices", cluster=cluster, at_us=at, reach_us=reach, device_uuid=scene.device_uuid)
+    seen = reading.run("devices", cluster=cluster, at_us=at, reach_us=reach, device_uuid=device_uuid)
     standing = _standing(seen)
     records = [record for record in seen if standing[record["device_uuid"]] is record]
     down = {row["node"] for row in reading.run("nodes_down", cluster=cluster, reach_us=reach)}
@@ -352,24 +365,97 @@ def _bare_device(cluster: str, uuid: str, node: str | None) -> Record:
 
 
 def narrow(scene: Scene, where: Sequence[Filter]) -> None:
-    """Keep what the conditions admit: holders that meet all; cards that meet those about cards and, if others are asked, hold for one."""
+    """Keep what the conditions admit: holders that meet all; cards that meet those about cards and, if others are asked, hold for one.
+
+    Holders of which nobody can tell whether they meet the conditions go to ``unsettled``. A card near which a holder without a known card is
+    not counted as a whole is in doubt; where the cards asked about are themselves not known, ``capacity_unknown`` says why.
+    """
+    everything = [*scene.cards.values(), *scene.places]
+    homes = Homes.of(
+        (card.record for card in scene.cards.values()), [*(place.record for place in scene.places), *scene.uncounted]
+    )
+    _tell_models(scene, homes)
     scene.holders.columns["neighbours"] = _neighbours(scene)
     if not where:
         return
-    scene.holders, scene.possible = _admitted(scene.holders, where), _admitted(scene.possible, where)
-    of_card = [c for c in where if c.dimension.name in dimensions.PLACE]
-    kept = set(zip(scene.holders["cluster"], scene.holders["device_uuid"], strict=True))
-    scene.cards = {
-        key: card
-        for key, card in scene.cards.items()
-        if key in kept or (len(of_card) == len(where) and all(c.admits(card.record) for c in of_card))
+    unplaced = {_home(row) for row in scene.holders.where("device_uuid", None).records()}
+    verdicts = [homes.meets(record, where) for record in scene.holders.records()]
+    dropped = {
+        (cluster, node)
+        for cluster, node, uuid, verdict in zip(
+            *(scene.holders[name] for name in ("cluster", "node", "device_uuid")), verdicts, strict=True
+        )
+        if uuid is None and verdict is not True
     }
-    scene.uncounted = [
-        node for node in scene.uncounted if len(of_card) == len(where) and all(c.admits(node) for c in of_card)
-    ]
-    scene.places = [
-        place for place in scene.places if len(of_card) == len(where) and all(c.admits(place.record) for c in of_card)
-    ]
+    scene.unsettled = scene.holders.at([index for index, verdict in enumerate(verdicts) if verdict is None])
+    scene.holders = scene.holders.at([index for index, verdict in enumerate(verdicts) if verdict])
+    possible = [homes.meets(record, where) for record in scene.possible.records()]
+    scene.possible = scene.possible.at([index for index, verdict in enumerate(possible) if verdict is not False])
+    if any(condition.dimension.name not in dimensions.PLACE for condition in where):
+        _keep_held(scene)
+    else:
+        _keep_standing(scene, where)
+    _doubt_cut(scene, everything, unplaced, dropped)
+    if scene.capacity_unknown is None and everything and not (scene.cards or scene.places or scene.uncounted):
+        scene.capacity_unknown = _("nothing that is asked about is or holds a card that is known at this instant")
+
+
+def _home(record: Record) -> Home:
+    return record["cluster"], record["node"]
+
+
+def _tell_models(scene: Scene, homes: Homes) -> None:
+    """Where all cards of its node are of one model, a holder without a known card holds one of that model."""
+    for holders in (scene.holders, scene.possible):
+        for name in ("model", "vendor"):
+            cells = holders[name]
+            for index, uuid in enumerate(holders["device_uuid"]):
+                if uuid is None and holders["node"][index] is not None:
+                    cells[index] = homes.only((holders["cluster"][index], holders["node"][index]), name)
+
+
+def _keep_held(scene: Scene) -> None:
+    """Of the cards, those on which one of the holders holds; where some of these are not known, neither is their number."""
+    held = set(zip(scene.holders["cluster"], scene.holders["device_uuid"], strict=True))
+    scene.cards = {key: card for key, card in scene.cards.items() if key in held}
+    scene.places, scene.uncounted = [], []
+    without = [*scene.holders.where("device_uuid", None).records(), *scene.unsettled.records()]
+    if without:
+        scene.capacity_unknown = _("which cards {pods} holds is not known, so neither is what they have").format(
+            pods=names_shown(pod_name(row) for row in without)
+        )
+
+
+def _keep_standing(scene: Scene, where: Sequence[Filter]) -> None:
+    """Of the cards and places, those that meet the conditions; one that may meet them makes the number unknown."""
+    held = set(zip(scene.holders["cluster"], scene.holders["device_uuid"], strict=True))
+    met = {key: True if key in held else fits(card.record, where, named=True) for key, card in scene.cards.items()}
+    placed = [fits(place.record, where, named=False) for place in scene.places]
+    vague = [str(key[1]) for key, verdict in met.items() if verdict is None and scene.cards[key].supply_ppm]
+    vague += [str(p.record["node"]) for p, verdict in zip(scene.places, placed, strict=True) if verdict is None]
+    if vague:
+        scene.capacity_unknown = _("no source tells the model or vendor of {places}, which may be asked about").format(
+            places=names_shown(vague)
+        )
+    scene.cards = {key: card for key, card in scene.cards.items() if met[key]}
+    scene.places = [place for place, verdict in zip(scene.places, placed, strict=True) if verdict]
+    scene.uncounted = [node for node in scene.uncounted if fits(node, where, named=False) is not False]
+
+
+def _doubt_cut(scene: Scene, everything: Iterable[Card], unplaced: set[Home], dropped: set[Home]) -> None:
+    """Cards that stay, while others of the home of a holder without a known card, or that holder itself, are not asked about."""
+    kept = [*scene.cards.values(), *scene.places]
+    stay = {id(card) for card in kept}
+    cut = dropped | {
+        (card.record["cluster"], node)
+        for card in everything
+        if id(card) not in stay
+        for node in (card.record["node"], None)
+    }
+    for card in kept:
+        homes = {(card.record["cluster"], card.record["node"]), (card.record["cluster"], None)}
+        if homes & unplaced & cut:
+            card.doubt = card.doubt or _("a pod whose card is unknown may hold it")
 
 
 def _neighbours(scene: Scene) -> list[str | None]:
@@ -381,11 +467,6 @@ def _neighbours(scene: Scene) -> list[str | None]:
         ", ".join([name for name in shared.get(place, ()) if name != own]) or None
         for place, own in zip(places, holders["pod_name"], strict=True)
     ]
-
-
-def _admitted(holders: Holders, where: Sequence[Filter]) -> Holders:
-    kept = (all(condition.admits(record) for condition in where) for record in holders.records())
-    return holders.at([index for index, keep in enumerate(kept) if keep])
 
 
 def pod_name(record: Record) -> str:
