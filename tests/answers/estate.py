@@ -10,7 +10,7 @@ from steelyard.primitives.instant import HOUR_US, Instant, parse_instant
 from steelyard.store import Store
 
 DDL = """
-CREATE TABLE dim.parameter (grain_us BIGINT, floor_by_slots BOOLEAN, weight_default_ppm BIGINT);
+CREATE TABLE dim.parameter (grain_us BIGINT, floor_by_slots BOOLEAN, weight_default_ppm BIGINT, horizon_at TIMESTAMP);
 CREATE TABLE dim.model_weight (position BIGINT, model VARCHAR, weight_ppm BIGINT, valid_from_at TIMESTAMP, valid_to_at TIMESTAMP);
 CREATE TABLE dim.pod (cluster VARCHAR, pod_uid VARCHAR, requested BOOLEAN, namespace VARCHAR, pod VARCHAR, node VARCHAR, phase VARCHAR,
     tenant VARCHAR, workload_kind VARCHAR, workload_name VARCHAR, queue VARCHAR, qos VARCHAR, scheduler VARCHAR, labels VARCHAR, annotations VARCHAR,

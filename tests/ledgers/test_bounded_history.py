@@ -11,6 +11,7 @@ from steelyard.facts.base import Fact
 from steelyard.facts.device import Device
 from steelyard.facts.device_sample import DeviceSample
 from steelyard.facts.inventory_basis import InventoryBasis
+from steelyard.facts.source_status import SourceStatus
 from steelyard.ledgers.posting import PostingParameters, post_ledgers
 from steelyard.primitives.clock import FixedClock
 from steelyard.primitives.errors import UsageError
@@ -84,3 +85,11 @@ def test_cards_declared_far_into_the_future_have_supply_up_to_now_and_from_the_h
 def test_a_history_of_no_day_is_refused() -> None:
     with pytest.raises(UsageError, match="0 days"):
         PostingParameters(history_days_max=0)
+
+
+def test_a_status_stamped_in_2099_does_not_move_now() -> None:
+    late = SourceStatus(source="dcgm", natural_key="dcgm/a", kind="dcgm", occurred_at=FAR, observed_at=at(30))
+    (span,) = answers([late, card(30)], "SELECT count(*) FROM dim.known_span")
+    assert span == [(0,)]
+    (span,) = answers([late, listing(90), card(30)], "SELECT watched, epoch_us(last_at) FROM dim.known_span")
+    assert span == [(True, at(90))]

@@ -7,4 +7,5 @@ SELECT
   max(coalesce(observed_to_at, occurred_at)) AS last_at
 FROM fact.source_status
 WHERE status <> 'failed'
+  AND NOT coalesce(coalesce(observed_to_at, occurred_at) > (SELECT max(horizon_at) FROM dim.parameter), FALSE)
 GROUP BY cluster, watched
