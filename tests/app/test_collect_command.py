@@ -60,11 +60,18 @@ def test_a_round_says_what_came_of_each_source_and_ends_accordingly(tmp_path: Pa
 
 
 @pytest.mark.xdist_group("serving")
-def test_nothing_configured_is_said(tmp_path: Path) -> None:
-    (tmp_path / "d").mkdir()
+def test_nothing_configured_is_said_and_no_directory_made(tmp_path: Path) -> None:
     told = steelyard("collect", "--data", tmp_path / "d", cwd=tmp_path)
     assert told.returncode == 2
     assert b"nothing is configured to be collected" in told.stderr
+    assert not (tmp_path / "d").exists()
+
+
+@pytest.mark.xdist_group("serving")
+def test_what_to_ask_next_names_the_directory(tmp_path: Path) -> None:
+    data = site(tmp_path, 1)
+    told = steelyard("collect", "--data", data, "--only", "audit_log/audit", cwd=tmp_path)
+    assert f"ask: steelyard q1 --data {data}\n" in told.stdout.decode()
 
 
 @pytest.mark.xdist_group("serving")

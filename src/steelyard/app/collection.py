@@ -50,6 +50,11 @@ class CollectionSpec:
     grace_us: DurationUs = 15 * SECOND_US
 
 
+def nothing_configured() -> UsageError:
+    """What is said to somebody who wants a round of no source."""
+    return UsageError(_("nothing is configured to be collected: name sources in steelyard.toml"))
+
+
 class CollectionLoop:
     """Implements ``service_ports.Collectors`` over one open store. ``on_request``: rounds are run only when asked for.
 
@@ -119,7 +124,7 @@ class CollectionLoop:
     def _chosen(self, names: Collection[str]) -> list[_Runner]:
         sources = [runner for runner in self._runners if not runner.is_upkeep]
         if not self._runners or not (names or sources):
-            raise UsageError(_("nothing is configured to be collected: name sources in steelyard.toml"))
+            raise nothing_configured()
         known = {runner.name: runner for runner in self._runners}
         for name in names:
             if name not in known:

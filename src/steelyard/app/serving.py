@@ -16,7 +16,7 @@ from typing import Final
 from steelyard.app import backfill_rounds
 from steelyard.app.backfill_endpoints import backfill_endpoints
 from steelyard.app.backfilling import BackfillJobs
-from steelyard.app.collection import CollectionLoop, CollectionSpec, CollectorOf
+from steelyard.app.collection import CollectionLoop, CollectionSpec, CollectorOf, nothing_configured
 from steelyard.app.collectors.configured import configured
 from steelyard.app.demo_mark import refuse_in_demo
 from steelyard.app.doctor.examining import doctor_endpoints
@@ -113,10 +113,12 @@ class DirectoryCollection:
         self._clock = clock or WallClock()
 
     def collect_now(self, names: Collection[str]) -> CollectReport:
-        """One round of each, side by side; see ``OneRound``. Raises StoreLocked while another process holds the directory."""
+        """One round of each, side by side; see ``OneRound``. Raises UsageError, before anything is made, where nothing is configured, and
+        StoreLocked while another process holds the directory."""
         makers = configured(self._settings)
-        if makers:
-            refuse_in_demo(self._directory)
+        if not makers:
+            raise nothing_configured()
+        refuse_in_demo(self._directory)
         with Store.open(self._directory) as store:
             loop = collection_over(store, self._settings, makers, self._clock, on_request=True)
             loop.start()

@@ -9,6 +9,7 @@ import typer
 
 from steelyard.primitives.i18n import _
 from steelyard.surfaces.cli import options
+from steelyard.surfaces.cli.invocation import what_to_ask
 from steelyard.surfaces.cli.output import put_out
 from steelyard.surfaces.shared.collect_text import collect_json, render_collect
 from steelyard.surfaces.shared.ports import Ports
@@ -52,7 +53,7 @@ def _collect(ports: Ports) -> Callable[..., None]:
         put_out(
             as_json,
             lambda: collect_json(report),
-            lambda width, rows_max: render_collect(report, width, rows_max),
+            lambda width, rows_max: [*render_collect(report, width, rows_max), *what_to_ask(data)],
             rows,
         )
         raise typer.Exit(exit_code(report))

@@ -10,7 +10,7 @@ import typer
 
 from steelyard.primitives.i18n import _
 from steelyard.surfaces.cli import options
-from steelyard.surfaces.cli.invocation import next_command
+from steelyard.surfaces.cli.invocation import what_to_ask
 from steelyard.surfaces.cli.output import put_out
 from steelyard.surfaces.cli.serving import LISTEN_DEFAULT, Listen, telling
 from steelyard.surfaces.shared.answer_text import render_answer
@@ -18,7 +18,6 @@ from steelyard.surfaces.shared.console import progress_bar
 from steelyard.surfaces.shared.import_text import import_json, render_import
 from steelyard.surfaces.shared.options import duration_of, instant_of
 from steelyard.surfaces.shared.ports import DemoSpec, ImportReport, ImportRequest, Ports, Question
-from steelyard.surfaces.shared.printable import printable
 from steelyard.surfaces.shared.tables import Line
 
 EXIT_NOTHING_READ: Final = 2
@@ -112,20 +111,12 @@ def _import(ports: Ports) -> Callable[..., None]:
         put_out(
             as_json,
             lambda: import_json(report),
-            lambda width, rows_max: [*render_import(report, width, rows_max), *_what_to_ask(data)],
+            lambda width, rows_max: [*render_import(report, width, rows_max), *what_to_ask(data)],
             rows,
         )
         raise typer.Exit(exit_code(report))
 
     return import_files
-
-
-def _what_to_ask(data: Path) -> list[Line]:
-    """The commands to go on with, to be pasted."""
-    return [
-        Line("row", _("ask: {command}").format(command=printable(next_command(words, data))))
-        for words in ("q1", "q2 --by tenant")
-    ]
 
 
 def _kind_and_paths(words: list[str], ports: Ports) -> tuple[str | None, list[Path]]:
@@ -166,7 +157,7 @@ def _demo(ports: Ports) -> Callable[..., None]:
         def lines(width: int | None, rows_max: int | None) -> list[Line]:
             parts = [render_import(report, width, rows_max)]
             parts += [render_answer(answer, width, rows_max) for answer in answers]
-            return [*(line for part in parts for line in (*part, Line("row", ""))), *_what_to_ask(data)]
+            return [*(line for part in parts for line in (*part, Line("row", ""))), *what_to_ask(data)]
 
         put_out(
             as_json,

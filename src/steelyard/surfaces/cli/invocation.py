@@ -9,7 +9,10 @@ import sys
 from pathlib import Path
 from typing import Final
 
+from steelyard.primitives.i18n import _
 from steelyard.surfaces.cli import options
+from steelyard.surfaces.shared.printable import printable
+from steelyard.surfaces.shared.tables import Line
 
 NAME: Final = "steelyard"
 
@@ -31,3 +34,11 @@ def next_command(words: str, data: Path) -> str:
     """``<program> <words> --data DIR``; the directory only where a command without it would take another one."""
     taken = Path(os.environ.get("STEELYARD_DATA") or options.DATA_DEFAULT)
     return f"{program()} {words}" + ("" if data == taken else f" --data {shlex.quote(str(data))}")
+
+
+def what_to_ask(data: Path) -> list[Line]:
+    """The commands to go on with, to be pasted."""
+    return [
+        Line("row", _("ask: {command}").format(command=printable(next_command(words, data))))
+        for words in ("q1", "q2 --by tenant")
+    ]

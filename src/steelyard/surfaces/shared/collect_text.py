@@ -52,8 +52,8 @@ def render_collect(report: CollectReport, width: int | None, rows_max: int | Non
         columns = (Column("code"), Column("count", "1"))
         table = Table(_("findings about the data"), columns, sorted(found.items()))
         lines += [Line("row", ""), *lay_out(table, width, rows_max)]
-    text = _("{count} ledger rows posted; ask: steelyard q1, steelyard q2")
-    return [*lines, Line("row", ""), Line("row", text.format(count=f"{report.postings_count:,}"))]
+    posted = _("{count} ledger rows posted").format(count=f"{report.postings_count:,}")
+    return [*lines, Line("row", ""), Line("row", posted)]
 
 
 def collector_json(status: CollectorStatus) -> dict[str, Any]:
