@@ -9,7 +9,7 @@ import pytest
 from steelyard.answers.contract import Answer, Value
 from steelyard.answers.q01_holders import HoldersSpec
 from steelyard.answers.q01_holders import answer as holders
-from steelyard.answers.q02_consumption import ConsumptionSpec
+from steelyard.answers.q02_consumption import METHODS, ConsumptionSpec
 from steelyard.answers.q02_consumption import answer as consumption
 from steelyard.primitives.unknown import Unknown
 from tests.answers.estate import Estate, at
@@ -176,3 +176,51 @@ def test_only_an_estate_without_cards_says_that_it_has_none() -> None:
     bare = Estate()
     bare.listing(at("12:00"))
     assert "no card of this estate is known" in str(values(q1(bare))["gpus_supply"])
+
+
+def consumed(*models: str, at_cluster: bool = False) -> Estate:
+    estate = estate_of(*models, at_cluster=at_cluster)
+    estate.pod("team-p/placed")
+    estate.hold("team-p/placed", "GPU-aaaaaaaa-0000", "08:00", None, 250_000)
+    estate.post_supply()
+    return estate
+
+
+@pytest.mark.parametrize("where", [{"model": H100}, {"model": "NVIDIA-H100-80GB-HBM3"}, {"vendor": "nvidia"}])
+def test_what_was_granted_on_cards_that_are_all_asked_about_counts(where: dict[str, str]) -> None:
+    result = q2(consumed(H100, H100), **where)
+    assert values(result)["gpu_hours_granted"] == 9
+    assert result.coverage == 1.0
+
+
+@pytest.mark.parametrize(
+    ("models", "at_cluster", "where"),
+    [
+        ((H100, H100), False, {"gpu": "GPU-aaaaaaaa-0001"}),
+        ((H100, H100), False, {"gpu": "node-a/1"}),
+        ((H100, "T4"), False, {"model": H100}),
+        ((H100, "T4"), True, {"model": "T4"}),
+    ],
+)
+def test_what_was_granted_on_a_part_of_the_cards_that_a_holder_may_have_is_unknown(
+    models: tuple[str, ...], at_cluster: bool, where: dict[str, str]
+) -> None:
+    result = q2(consumed(*models, at_cluster=at_cluster), **where)
+    of_lines = {name: value for name, value in values(result).items() if name in METHODS}
+    assert all("team-n/plain" in str(value) for value in of_lines.values())
+    assert all("team-n/plain" in str(f.coverage) for f in result.figures if f.name in METHODS)
+    assert "team-n/plain" in str(result.coverage)
+    assert any("team-n/plain" in spot for spot in result.blind_spots)
+    rows = {row["tenant"]: row["gpu_hours_granted"] for row in records(result, "consumption")}
+    assert isinstance(rows["team-n"], Unknown)
+    assert rows.get("team-p", 1) == 1
+    pod = next(row for row in records(result, "pods") if row["pod"] == "plain")
+    assert isinstance(pod["gpus_granted"], Unknown)
+    assert pod["gpus_requested"] == 2
+
+
+def test_what_was_granted_on_another_node_is_known() -> None:
+    estate = consumed(H100, "T4")
+    estate.card("GPU-bbbbbbbb-0000", "node-b", model="A100")
+    assert values(q2(estate, model="A100"))["gpu_hours_granted"] == 0
+    assert values(q2(estate, tenant="team-p"))["gpu_hours_granted"] == 1

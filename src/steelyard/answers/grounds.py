@@ -7,7 +7,7 @@ holds what, cluster by cluster. A later import that says nothing about pods does
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -31,13 +31,15 @@ RESIDUAL_METHOD: Final = (
 class KnownTime:
     """The stretch of time in which a cluster's holders are known at all: from the first holding or sighting to the last sighting.
 
-    ``reach``: the last instant at which anything of the cluster was seen, its cards too; not before ``last``.
+    ``reach``: the last instant at which anything of the cluster was seen, its cards too; not before ``last``. ``pods_read``: whether any source
+    that tells of pods was ever read.
     """
 
     cluster: str
     first: Instant
     last: Instant
     reach: Instant
+    pods_read: bool = False
 
     def capacity_at(self, at: Instant) -> Instant:
         """The instant by which cards are counted at ``at``: at the end of the known time, those seen since then stood there already."""
@@ -50,7 +52,7 @@ def known_times(reading: Reading) -> tuple[KnownTime, ...]:
     spans: dict[tuple[str, bool], list[Record]] = {}
     for row in reading.run("known_time"):
         spans.setdefault((row["cluster"], row["watched"]), []).append(row)
-    for (cluster, _watched), rows in sorted(spans.items(), key=lambda span: (span[0][0], not span[0][1])):
+    for (cluster, watched), rows in sorted(spans.items(), key=lambda span: (span[0][0], not span[0][1])):
         firsts, lasts, stamps = (
             [row[name] for row in rows if row[name] is not None] for name in ("first_us", "last_us", "stamp_us")
         )
@@ -58,10 +60,23 @@ def known_times(reading: Reading) -> tuple[KnownTime, ...]:
             continue
         first, last = min(firsts), max(lasts or stamps)
         known = times.setdefault(cluster, KnownTime(cluster, first, last, last))
-        times[cluster] = replace(known, reach=max(known.reach, last))
+        times[cluster] = replace(known, reach=max(known.reach, last), pods_read=known.pods_read or watched)
     if not times:
         raise UsageError(_("nothing is known yet: run `steelyard import` with files of the estate first"))
     return tuple(times.values())
+
+
+def unless_no_pods_were_read(
+    figures: Iterable[Figure], times: Sequence[KnownTime], names: Collection[str]
+) -> list[Figure]:
+    """The figures; of those named, each that is 0 because nobody ever read the pods is unknown instead."""
+    if any(time.pods_read for time in times):
+        return list(figures)
+    reason = _("no source that tells of pods was ever read: import `kubectl get pods -A -o json`, or watch the cluster")
+    return [
+        replace(figure, value=Unknown(reason)) if figure.name in names and figure.value == 0 else figure
+        for figure in figures
+    ]
 
 
 def watched_scopes(reading: Reading, cluster: str, at: Instant) -> frozenset[str]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from steelyard.answers import clipping
+from steelyard.answers.narrowing import Homes
 from steelyard.answers.reading import Reading, Record, int_or_none
 from steelyard.definitions.grain import grain_start
 from steelyard.definitions.models import model_tokens
@@ -35,6 +36,8 @@ class Line:
     cores_missing: int = 0
     held_us: int = 0
     share_unknown: bool = False
+    unsettled: bool = False
+    """Whether its card, which is not known, may be one of those asked about, or not."""
     observed_us: int = 0
     compute_observed_us: int = 0
     memory_used_mib_us: int | None = None
@@ -120,6 +123,7 @@ def lines_of(
     """
     devices = {(row["cluster"], row["device_uuid"]): row for row in reading.run("devices")}
     models = {(row["cluster"], row["node"]): row["model"] for row in reading.run("nodes")}
+    homes = homes_of(reading, devices.values())
     lines: dict[tuple[str, str, str], Line] = {}
 
     def line_of(row: Record) -> Line:
@@ -132,14 +136,16 @@ def lines_of(
                 "namespace": row.get("namespace"),
                 "pod": row.get("pod"),
             }
+            node = node or pod.get("node")
+            home = (row["cluster"], node)
             record = {
                 **pod,
                 "cluster": row["cluster"],
                 "pod_uid": row["pod_uid"],
                 "device_uuid": row["device_uuid"],
-                "node": node or pod.get("node"),
-                "model": device["model"] if device else models.get((row["cluster"], node)),
-                "vendor": device["vendor"] if device else None,
+                "node": node,
+                "model": device["model"] if device else homes.only(home, "model") or models.get(home),
+                "vendor": device["vendor"] if device else homes.only(home, "vendor"),
                 "device_index": device["device_index"] if device else None,
             }
             lines[key] = Line(record)
@@ -163,6 +169,16 @@ def lines_of(
         if row["pod_uid"] is not None:
             _use(line_of({**row, "place_id": row["device_uuid"]}), row)
     return list(lines.values())
+
+
+def homes_of(reading: Reading, devices: Iterable[Record]) -> Homes:
+    """The cards by node and cluster, and the nodes whose cards are counted and have no known UUID, with the model of their label."""
+    models = {(row["cluster"], row["node"]): row["model"] for row in reading.run("nodes")}
+    named = list(devices)
+    seen = {(card["cluster"], card["node"]) for card in named}
+    counted = {(row["cluster"], row["node"]) for row in reading.run("counted_cards")} - seen
+    unnamed = [{"cluster": home[0], "node": home[1], "model": models.get(home)} for home in sorted(counted)]
+    return Homes.of(named, unnamed)
 
 
 def _places(reading: Reading, devices: Iterable[Record]) -> clipping.Places:

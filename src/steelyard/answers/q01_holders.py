@@ -104,6 +104,14 @@ GROUP_COLUMNS: Final = (
 _OF_CAPACITY: Final = ("gpus_supply", "gpus_overcommitted", "gpus_free", "gpus_out_of_service", "gpus_unobserved")
 """The figures that need to know how many cards there are."""
 
+_OF_PODS: Final = frozenset(
+    {
+        "devices_held_count", "gpus_held", "gpus_held_unplaced", "gpus_reserved", "gpus_in_suspense", "holders_count",
+        "holders_share_unknown_count", "holders_possible_count", "devices_unknown_count",
+    }
+)  # fmt: skip
+"""The figures that need somebody to have read the pods."""
+
 _NAMES_LISTED: Final = 8
 _REASONS_LISTED: Final = 3
 _UUID: Final = re.compile(r"GPU-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\Z")
@@ -184,6 +192,7 @@ def answer(rows: Rows, spec: HoldersSpec) -> Answer:
     narrow(scene, where)
     _tell_ended(scene, spec, reading, at, where)
     figures, coverage = _figures(scene)
+    figures = grounds.unless_no_pods_were_read(figures, times, _OF_PODS)
     tables = [Table("holders", HOLDER_COLUMNS, _holder_rows(scene.holders, scene.holders["neighbours"]))]
     tables.append(Table("devices", DEVICE_COLUMNS, [_device_row(card) for card in scene.cards.values()]))
     if scene.possible:

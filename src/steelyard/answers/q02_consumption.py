@@ -11,13 +11,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, TypeVar
 
 from steelyard.answers import dimensions, grounds
 from steelyard.answers.contract import Answer, Column, Evidence, Figure, Table, Value
 from steelyard.answers.dimensions import Dimension, Filter
 from steelyard.answers.grounds import KnownTime
-from steelyard.answers.lines import Grains, Line, grains_of, lines_of, parameter_of
+from steelyard.answers.lines import Grains, Line, grains_of, homes_of, lines_of, parameter_of
+from steelyard.answers.narrowing import names_shown
 from steelyard.answers.reading import Reading, Record, Rows
 from steelyard.definitions import conservation, gpu_time, normalised_gpu_hours
 from steelyard.primitives.errors import UsageError
@@ -25,6 +26,7 @@ from steelyard.primitives.i18n import _
 from steelyard.primitives.instant import HOUR_US, Instant, Window, format_instant
 from steelyard.primitives.unknown import Unknown
 
+_T = TypeVar("_T")
 PlaceKey: TypeAlias = "tuple[str, str | None]"
 """Cluster and UUID of a card; None = a card that is not known."""
 
@@ -51,6 +53,7 @@ AMOUNT_COLUMNS: Final = (
     Column("gpu_hours_reserved", "GPU-h"),
     Column("gpu_hours_in_suspense", "GPU-h"),
 )
+_AMOUNT_NAMES: Final = tuple(column.name for column in AMOUNT_COLUMNS if column.name != "pods_count")
 POD_COLUMNS: Final = (
     Column("namespace"),
     Column("pod"),
@@ -157,11 +160,11 @@ def answer(rows: Rows, spec: ConsumptionSpec) -> Answer:
         dimensions.require_known(where, (line.record for line in lines), reading)
     unserved = [pod for pod in _unserved(pods.values(), lines, window) if all(c.admits(pod) for c in where)]
     squeezed = _squeezed(lines)
-    lines = [line for line in lines if all(condition.admits(line.record) for condition in where)]
+    lines = _asked_about(lines, where, reading)
     if spec.confined:  # what claims there are beside its own is not the asker's to know
         squeezed = frozenset(_place_of(line) for line in lines if line.overcommitted_us)
     cards = _cards_of(lines, where, reading) if where else None
-    coverage = _coverage(reading, grains.touched, times, spec.window)
+    coverage = _settled(lines, _coverage(reading, grains.touched, times, spec.window))
     figures = [
         *_figures(lines, coverage),
         *_unserved_figures(unserved),
@@ -177,6 +180,37 @@ def answer(rows: Rows, spec: ConsumptionSpec) -> Answer:
     return _assemble(spec, window, figures, tables, coverage, reading, blind)
 
 
+def _asked_about(lines: Sequence[Line], where: Sequence[Filter], reading: Reading) -> list[Line]:
+    """The lines that meet the conditions, and marked ``unsettled`` those that may, because their card is not known."""
+    if not where:
+        return list(lines)
+    homes = homes_of(reading, reading.run("devices"))
+    asked = []
+    for line in lines:
+        verdict = homes.meets(line.record, where)
+        if verdict is None:
+            line.unsettled = True
+        if verdict is not False:
+            asked.append(line)
+    return asked
+
+
+def _unsettled(lines: Iterable[Line]) -> Unknown | None:
+    """Why no amount of these lines is known as that of the cards asked about; None = each line's is."""
+    pods = [f"{line.record.get('namespace')}/{line.record.get('pod')}" for line in lines if line.unsettled]
+    if not pods:
+        return None
+    return Unknown(
+        _("the card of {pods} is not known and may be one of those asked about").format(pods=names_shown(pods))
+    )
+
+
+def _settled(lines: Iterable[Line], value: _T) -> _T | Unknown:
+    """The value, or why it is not known as that of the cards asked about."""
+    unsettled = _unsettled(lines)
+    return value if unsettled is None else unsettled
+
+
 def _not_measured() -> Unknown:
     return Unknown(_("SM_ACTIVE (1002) and DRAM_ACTIVE (1005) were not measured"))
 
@@ -186,7 +220,10 @@ def _hours(amount_us: int) -> Fraction:
 
 
 def _amounts(lines: Sequence[Line]) -> dict[str, Value]:
-    """The amounts of a group of lines under their stable names; Unknown where no line knows."""
+    """The amounts of a group of lines under their stable names; Unknown where no line knows, and where a line may not belong to it."""
+    unsettled = _unsettled(lines)
+    if unsettled is not None:
+        return dict.fromkeys(_AMOUNT_NAMES, unsettled)
     memory_missing = sum(line.memory_missing for line in lines)
     cores_missing = sum(line.cores_missing for line in lines)
     cores_hours = Fraction(sum(line.cores_percent_us for line in lines), 100 * HOUR_US)
@@ -235,7 +272,7 @@ def _group_rows(lines: Sequence[Line], by: Sequence[Dimension]) -> list[Sequence
     rows: list[Sequence[Value]] = []
     for values, records in dimensions.grouped((line.record for line in lines), by).items():
         group = [by_id[id(record)] for record in records]
-        rows.append((*values, _pods_count(group), *_amounts(group).values()))
+        rows.append((*values, _settled(group, _pods_count(group)), *_amounts(group).values()))
     return rows
 
 
@@ -257,12 +294,13 @@ def _pod_row(group: Sequence[Line], pod: Record | None) -> Sequence[Value]:
     missing = Unknown(_("no source shows the pod's request"))
     requested: tuple[Value, ...] = (missing, missing, missing) if pod is None else _requested(pod)
     used, observed = amounts["memory_used_mib_hours"], sum(line.observed_us for line in group)
+    granted: Value = Fraction(sum(line.granted_us for line in group), held) if held else None
     return (
         record.get("namespace"),
         record.get("pod"),
         record.get("tenant"),
         *requested,
-        Fraction(sum(line.granted_us for line in group), held) if held else None,
+        _settled(group, granted),
         _mean(amounts["memory_granted_mib_hours"], held),
         _mean(amounts["compute_granted_gpu_hours"], held, 100),
         used if isinstance(used, Unknown) else _mean(used, observed),
@@ -347,7 +385,8 @@ def _unserved_figures(unserved: Sequence[Record]) -> list[Figure]:
 
 def _figures(lines: Sequence[Line], coverage: float | Unknown) -> list[Figure]:
     amounts = _amounts(lines)
-    compute, memory = _observed_ratio(lines, "compute_observed_us"), amounts["use_observed_ratio"]
+    memory = amounts["use_observed_ratio"]
+    compute = _settled(lines, _observed_ratio(lines, "compute_observed_us"))
     of_use: dict[str, Value] = dict.fromkeys(("gpu_hours_used", "gpu_hours_used_upper", "gpu_hours_waste"), compute)
     of_use.update(dict.fromkeys(("memory_used_mib_hours", "memory_peak_mib"), memory))
     return [
@@ -372,7 +411,7 @@ def _place_of(line: Line) -> PlaceKey:
 
 def _cards_of(lines: Iterable[Line], where: Sequence[Filter], reading: Reading) -> frozenset[PlaceKey]:
     """The cards that are asked about: those the lines stand on and, where only places are asked, all that meet the conditions."""
-    cards = {_place_of(line) for line in lines}
+    cards = {_place_of(line) for line in lines if not line.unsettled}
     if all(condition.dimension.name in dimensions.PLACE for condition in where):
         cards |= {
             (row["cluster"], row["device_uuid"])
@@ -418,6 +457,9 @@ def _coverage(reading: Reading, touched: Window, times: Sequence[KnownTime], ask
 
 def _blind_spots(lines: Sequence[Line], span: Window, window: Window, grains: Grains) -> list[str]:
     spots = [_("use is compared with grants only where samples name the pod's processes")]
+    unsettled = _unsettled(lines)
+    if unsettled is not None:
+        spots.append(unsettled.reason)
     if any(line.used_upper_us is not None for line in lines):
         spots.append(_("203 GPU_UTIL says that a kernel ran, not how much of the card it used: an upper bound"))
     if window.start < span.start or window.end > span.end:
