@@ -369,3 +369,17 @@ def test_explain_gives_the_statements_as_they_ran() -> None:
     assert {"holders", "devices", "residual"} <= set(result.explain)
     assert "$at_us = " in result.explain["holders"]
     assert ask(small_story()).explain == {}
+
+
+def test_where_nobody_ever_read_the_pods_what_is_held_is_unknown_and_not_0() -> None:
+    estate = Estate()
+    estate.card("GPU-a")
+    estate.listing(
+        at("10:00"), source="nvidia_smi", kind="nvidia_smi", natural_key="nvidia_smi/node-a", scope="node/node-a"
+    )
+    values = figures(ask(estate))
+    of_pods = ("gpus_held", "devices_held_count", "holders_count", "gpus_reserved", "gpus_in_suspense")
+    assert {name for name in of_pods if isinstance(values[name], Unknown)} == set(of_pods)
+    estate.listing(at("10:00"))
+    values = figures(ask(estate))
+    assert {name for name in of_pods if values[name] == 0} == set(of_pods)

@@ -121,9 +121,13 @@ Share: TypeAlias = "tuple[int | None, int | None]"
 
 FIGURES: Final[Mapping[str, tuple[str, str]]] = {
     "devices_count": ("1", "physical cards known at the instant, by UUID"),
-    "devices_held_count": ("1", "cards of which at least a part is held"),
+    "devices_held_count": ("1", "cards of which a part is known to be held; what is held unplaced is on no known card"),
     "devices_lost_count": ("1", "cards that driver or kernel reports as gone"),
-    "gpus_supply": ("GPU", f"{_BOOKS}: cards known by UUID, and counted cards of places without known UUIDs"),
+    "gpus_supply": (
+        "GPU",
+        f"{_BOOKS}: cards known by UUID, and counted cards of places without known UUIDs; where holders are asked about, "
+        "the cards on which they hold something",
+    ),
     "gpus_held": ("GPU", f"{_SHARE}: sum of the shares of bound, unfinished pods"),
     "gpus_held_unplaced": ("GPU", f"{_SHARE}: the part of gpus_held whose physical card is not known"),
     "gpus_reserved": ("GPU", f"{_SHARE}: sum of the shares reserved by the scheduler and not bound"),
@@ -189,7 +193,7 @@ def answer(rows: Rows, spec: HoldersSpec) -> Answer:
         of_cards = (card.record for card in scene.cards.values())
         met = chain(scene.holders.records(), scene.possible.records(), of_cards)
         dimensions.require_known(where, met, reading)
-    narrow(scene, where)
+    narrow(scene, where, spec.confined)
     _tell_ended(scene, spec, reading, at, where)
     figures, coverage = _figures(scene)
     figures = grounds.unless_no_pods_were_read(figures, times, _OF_PODS)
