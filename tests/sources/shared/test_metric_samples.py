@@ -83,7 +83,7 @@ def test_the_current_name_counts_where_a_release_exposes_both() -> None:
     for order in (points, points[::-1]):
         samples, _, tally = read(*order)
         assert {sample.labels: sample.value for sample in samples} == {'{"a":"1"}': 0.6, '{"a":"2"}': 0.7}
-        assert dict(tally.ignored) == {"e:gpu_use_perc": 1}
+        assert (dict(tally.repeated), tally.total, tally.finding(CTX, "test")) == ({"e:gpu_use_perc": 1}, 3, None)
 
 
 @pytest.mark.parametrize(

@@ -80,7 +80,7 @@ class _Round:
                 rows.append(row)
         kept, dropped = one_replica(rows)
         for row in dropped:
-            self._tally.ignore(row.name)
+            self._tally.repeat(row.name)
         for row in kept:
             self._group(row)
         for key, group in sorted(self._groups.items(), key=lambda item: item[0]):
@@ -123,7 +123,7 @@ class _Round:
         )
         same = self._groups[key].rows[row.meaning.column][row.name]
         if same.setdefault(labels.get("ordinal", ""), row) is not row:
-            self._tally.ignore(row.name)  # the same series once more, with labels that tell nothing
+            self._tally.repeat(row.name)  # the same series once more, with labels that tell nothing
 
     def _facts(self, key: Key, group: Group) -> Iterator[Fact]:
         at, subject, uuid, namespace, pod, container = key
@@ -292,9 +292,9 @@ class _Round:
             if known is None or row.meaning.rank < known.meaning.rank:
                 best[key] = row
                 if known is not None:
-                    self._tally.ignore(known.name)
+                    self._tally.repeat(known.name)
             else:
-                self._tally.ignore(row.name)
+                self._tally.repeat(row.name)
         limits = {
             (row.at, row.labels.get("namespace"), row.labels.get("quota_name"))
             for row in rows

@@ -78,7 +78,7 @@ def _leaders(points: Sequence[MetricPoint], resolver: LabelResolver, tally: Metr
         if labels.get(_ROLE) == _FOLLOWER:
             series = _series(point, labels.items())
             if series in led or series in followed:
-                tally.ignore(point.name)
+                tally.repeat(point.name)
                 continue
             followed.add(series)
         chosen.append(point)

@@ -99,9 +99,9 @@ def read_samples(
         if known is None or found.rank < known.rank:
             best[key] = _Sample(point, found.rank, fact)
             if known is not None:
-                tally.ignore(known.point.name)
+                tally.repeat(known.point.name)
         else:
-            tally.ignore(point.name)
+            tally.repeat(point.name)
     for sample in best.values():
         tally.use(sample.point.name)
         yield sample.fact

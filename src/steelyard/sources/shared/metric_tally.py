@@ -1,4 +1,4 @@
-"""What became of the samples of a round: each was used, passed over or refused. Nothing is dropped without being counted."""
+"""What became of the samples of a round: each was used, repeated another, was passed over or refused. Nothing is dropped without being counted."""
 
 from __future__ import annotations
 
@@ -14,10 +14,12 @@ _OTHERS: Final = "(others)"
 
 
 class MetricTally:
-    """Counts by metric name. ``used``: a fact was made of it; ``ignored``: it carries nothing that is read; ``refused``: a finding says why."""
+    """Counts by metric name. ``used``: a fact was made of it; ``repeated``: the same figure once more, of which a fact was made already;
+    ``ignored``: it carries nothing that is read; ``refused``: a finding says why."""
 
     def __init__(self) -> None:
         self.used: Counter[str] = Counter()
+        self.repeated: Counter[str] = Counter()
         self.ignored: Counter[str] = Counter()
         self.refused: Counter[str] = Counter()
 
@@ -26,8 +28,12 @@ class MetricTally:
         _count(self.used, name)
 
     def ignore(self, name: str) -> None:
-        """A sample that is not read: a metric we have no column for, or the same figure once more."""
+        """A sample that is not read: a metric we have no column for, or a row that tells nothing."""
         _count(self.ignored, name)
+
+    def repeat(self, name: str) -> None:
+        """A sample that another one says as well or better: the figure is taken once, so nothing is lost and no finding speaks of it."""
+        _count(self.repeated, name)
 
     def refuse(self, name: str) -> None:
         """A sample that a finding speaks of."""
@@ -36,7 +42,7 @@ class MetricTally:
     @property
     def total(self) -> int:
         """All samples counted."""
-        return self.used.total() + self.ignored.total() + self.refused.total()
+        return self.used.total() + self.repeated.total() + self.ignored.total() + self.refused.total()
 
     def finding(self, ctx: ReadContext, source: str) -> Finding | None:
         """``metrics_ignored`` (info) with the names and counts of what was not read; None where all was."""
