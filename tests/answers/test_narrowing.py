@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from typing import Any
 
 import pytest
 
@@ -224,3 +225,13 @@ def test_what_was_granted_on_another_node_is_known() -> None:
     estate.card("GPU-bbbbbbbb-0000", "node-b", model="A100")
     assert values(q2(estate, model="A100"))["gpu_hours_granted"] == 0
     assert values(q2(estate, tenant="team-p"))["gpu_hours_granted"] == 1
+
+
+@pytest.mark.parametrize("question", [(holders, HoldersSpec), (consumption, ConsumptionSpec)])
+def test_whoever_may_not_know_the_cards_learns_none_from_a_holder_without_one(question: tuple[Any, Any]) -> None:
+    function, spec = question
+    there, nowhere = (
+        function(consumed(H100, "T4").store, spec(where={"tenant": "team-n", "gpu": name}, confined=True))
+        for name in ("GPU-aaaaaaaa-0001", "GPU-cccccccc-0001")
+    )
+    assert values(there) == values(nowhere)

@@ -30,6 +30,8 @@ class Homes:
 
     cards: dict[Home, list[Record]] = field(default_factory=dict)
     unnamed: dict[Home, list[Record]] = field(default_factory=dict)
+    blind: bool = False
+    """Whoever asks may not learn which cards there are: then every card that could be named may be a holder's."""
     _verdicts: dict[tuple[Home, tuple[Filter, ...]], bool | None] = field(default_factory=dict)
 
     @classmethod
@@ -65,6 +67,8 @@ class Homes:
         return self._verdicts[key]
 
     def _verdict(self, home: Home, conditions: Sequence[Filter]) -> bool | None:
+        if self.blind:
+            return None
         met = {fits(card, conditions, named=True) for card in self.cards.get(home, ())}
         met |= {fits(place, conditions, named=False) for place in self.unnamed.get(home, ())}
         if not met:

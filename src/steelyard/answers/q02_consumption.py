@@ -160,7 +160,7 @@ def answer(rows: Rows, spec: ConsumptionSpec) -> Answer:
         dimensions.require_known(where, (line.record for line in lines), reading)
     unserved = [pod for pod in _unserved(pods.values(), lines, window) if all(c.admits(pod) for c in where)]
     squeezed = _squeezed(lines)
-    lines = _asked_about(lines, where, reading)
+    lines = _asked_about(lines, where, reading, spec.confined)
     if spec.confined:  # what claims there are beside its own is not the asker's to know
         squeezed = frozenset(_place_of(line) for line in lines if line.overcommitted_us)
     cards = _cards_of(lines, where, reading) if where else None
@@ -180,11 +180,12 @@ def answer(rows: Rows, spec: ConsumptionSpec) -> Answer:
     return _assemble(spec, window, figures, tables, coverage, reading, blind)
 
 
-def _asked_about(lines: Sequence[Line], where: Sequence[Filter], reading: Reading) -> list[Line]:
+def _asked_about(lines: Sequence[Line], where: Sequence[Filter], reading: Reading, confined: bool) -> list[Line]:
     """The lines that meet the conditions, and marked ``unsettled`` those that may, because their card is not known."""
     if not where:
         return list(lines)
     homes = homes_of(reading, reading.run("devices"))
+    homes.blind = confined
     asked = []
     for line in lines:
         verdict = homes.meets(line.record, where)

@@ -364,7 +364,7 @@ def _bare_device(cluster: str, uuid: str, node: str | None) -> Record:
     }
 
 
-def narrow(scene: Scene, where: Sequence[Filter]) -> None:
+def narrow(scene: Scene, where: Sequence[Filter], confined: bool = False) -> None:
     """Keep what the conditions admit: holders that meet all; cards that meet those about cards and, if others are asked, hold for one.
 
     Holders of which nobody can tell whether they meet the conditions go to ``unsettled``. A card near which a holder without a known card is
@@ -374,6 +374,7 @@ def narrow(scene: Scene, where: Sequence[Filter]) -> None:
     homes = Homes.of(
         (card.record for card in scene.cards.values()), [*(place.record for place in scene.places), *scene.uncounted]
     )
+    homes.blind = confined
     _tell_models(scene, homes)
     scene.holders.columns["neighbours"] = _neighbours(scene)
     if not where:
@@ -421,7 +422,7 @@ def _keep_held(scene: Scene) -> None:
     scene.places, scene.uncounted = [], []
     without = [*scene.holders.where("device_uuid", None).records(), *scene.unsettled.records()]
     if without:
-        scene.capacity_unknown = _("which cards {pods} holds is not known, so neither is what they have").format(
+        scene.capacity_unknown = _("no source tells which cards {pods} hold, so their supply is not known").format(
             pods=names_shown(pod_name(row) for row in without)
         )
 
