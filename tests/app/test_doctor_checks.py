@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import csv
+import shlex
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
+import typer
 
 from steelyard.answers.registry import ANSWERS
 from steelyard.app.doctor.capabilities import CAPABILITIES, judge_levels
@@ -15,7 +18,9 @@ from steelyard.app.doctor.diagnosing import diagnose
 from steelyard.app.doctor.questions import CAPABILITY_OF_SOURCE, TITLES
 from steelyard.app.doctor.remedies import DCGM_HELP, REMEDIES, WAYS
 from steelyard.app.doctor.survey import KindSeen, Survey
+from steelyard.app.wiring import ports
 from steelyard.primitives.instant import DAY_US, SECOND_US
+from steelyard.surfaces.cli.building import build
 from tests.app.doctor_surveys import (
     CARD,
     CLUSTER,
@@ -164,6 +169,18 @@ def test_every_check_has_a_case_and_a_remedy() -> None:
             assert REMEDIES[name].text()
             lines = REMEDIES[name].lines(found)
             assert not lines or REMEDIES[name].paste_into()
+
+
+def test_every_command_of_a_remedy_is_one_that_the_command_line_takes() -> None:
+    found = [line for name, survey, _ in CASES for each in CHECKS[name](survey) for line in REMEDIES[name].lines(each)]
+    ways = [line for way in WAYS.values() for line in way.lines]
+    told = [shlex.split(line)[1:] for line in (*found, *ways) if line.startswith("steelyard ")]
+    assert ["token", "create", "--role", "operator", "--name", "prometheus"] in told
+    for words in told:
+        command: Any = typer.main.get_command(build(ports()))
+        while hasattr(command, "commands"):
+            command, words = command.commands[words[0]], words[1:]
+        command.make_context(command.name, list(words))
 
 
 def test_lines_for_an_exporter_are_spelt_as_it_spells_its_own() -> None:

@@ -407,7 +407,7 @@ REMEDIES: Final[Mapping[str, Remedy]] = {
         (),
         lambda: _("Make one for whoever pushes or scrapes."),
         _shell,
-        lambda found: ("steelyard token create prometheus --role operator",),
+        lambda found: ("steelyard token create --role operator --name prometheus",),
     ),
     "disk_short": Remedy(
         "warning", "L0", (1, 2), lambda: _("Give the data directory more space, or lower [retention] raw_days.")
