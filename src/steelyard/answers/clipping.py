@@ -40,8 +40,8 @@ def booked_rows(holdings: Iterable[Record], places: Places) -> Iterator[Record]:
     """One row per holding, clipped to ``start_us`` .. ``end_us``, in the shape of the ledger's booked rows; a second one, of the account
     ``overcommitted``, where it was given more than counts.
 
-    Amounts are floored once per holding. A grant that states no memory or cores holds its share of the card's; where the memory of the
-    place's cards is not known, memory is None.
+    Amounts are floored once per holding. A grant that states no memory or cores holds its share of the card's; where it states none and the
+    memory of the place's cards is not known, its memory is None.
     """
     by_place: dict[tuple[str, str, str], list[Record]] = {}
     for row in holdings:
@@ -50,13 +50,13 @@ def booked_rows(holdings: Iterable[Record], places: Places) -> Iterator[Record]:
         memory = places.memory_mib.get((cluster, place))
         cards = places.cards_of(cluster, kind, place)
         shares = [int(row["share_ppm"]) for row in rows]
-        mibs = [memory_held_mib(row["memory_mib"], row["share_ppm"], memory) or 0 for row in rows]
+        mibs = [memory_held_mib(row["memory_mib"], row["share_ppm"], memory) for row in rows]
         cores = [
             cores_held_percent(row["cores_percent"], row["unit_kind"], row["memory_mib"], row["share_ppm"]) or 0
             for row in rows
         ]
         gpu_time = _products(rows, shares, cards, WHOLE_PPM)
-        memory_time = [None] * len(rows) if memory is None else _products(rows, mibs, cards, memory)
+        memory_time = _memory_products(rows, mibs, cards, memory)
         cores_time = _products(rows, cores, cards, _CORES_WHOLE)
         for row, product, mib_us, percent_us in zip(rows, gpu_time, memory_time, cores_time, strict=True):
             booked = _booked(row, product // WHOLE_PPM, mib_us, percent_us)
@@ -102,6 +102,17 @@ def _products(
             part = booked_share_ppm(amounts[i], total, count * of_card) if count else amounts[i]
             products[i] += (end - start) * part
     return products
+
+
+def _memory_products(
+    rows: Sequence[Record], mibs: Sequence[int | None], cards: Sequence[tuple[int, int, int]], of_card: int | None
+) -> Sequence[int | None]:
+    """As ``_products``; where the memory of a card is not known, nothing bounds what is held of it."""
+    if of_card is not None:
+        return _products(rows, [mib or 0 for mib in mibs], cards, of_card)
+    return [
+        None if mib is None else (row["end_us"] - row["start_us"]) * mib for row, mib in zip(rows, mibs, strict=True)
+    ]
 
 
 def _booked(row: Record, amount_gpu_us: int, memory_mib_us: int | None, cores_percent_us: int) -> Record:
