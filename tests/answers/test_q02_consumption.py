@@ -388,3 +388,14 @@ def test_two_windows_that_meet_add_up_but_for_one_microsecond_a_pod(estate: Esta
 def test_outside_the_known_time_the_balance_is_unknown_too() -> None:
     result = ask(small_story(), "2026-11-29T00:00:00Z", "2026-11-29T12:00:00Z")
     assert isinstance(figures(result)["ledger_residual_gpu_us"], Unknown)
+
+
+def test_where_nobody_ever_read_the_pods_what_was_granted_and_asked_for_is_unknown_and_not_0() -> None:
+    estate = Estate()
+    estate.card("GPU-a")
+    estate.listing(at("10:00"), source="dcgm", kind="dcgm", natural_key="dcgm/a", scope="exporter/a")
+    estate.listing(at("11:00"), source="dcgm", kind="dcgm", natural_key="dcgm/a", scope="exporter/a")
+    of_pods = ("gpu_hours_granted", "memory_granted_mib_hours", "requests_unserved", "requests_unserved_gpu")
+    values = {figure.name: figure.value for figure in answer(estate.store, ConsumptionSpec()).figures}
+    assert [name for name in of_pods if not isinstance(values[name], Unknown)] == []
+    assert values["ledger_residual_gpu_us"] == 0

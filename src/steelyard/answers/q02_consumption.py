@@ -165,9 +165,9 @@ def answer(rows: Rows, spec: ConsumptionSpec) -> Answer:
         squeezed = frozenset(_place_of(line) for line in lines if line.overcommitted_us)
     cards = _cards_of(lines, where, reading) if where else None
     coverage = _settled(lines, _coverage(reading, grains.touched, times, spec.window))
+    of_pods = [*_figures(lines, coverage), *_unserved_figures(unserved)]
     figures = [
-        *_figures(lines, coverage),
-        *_unserved_figures(unserved),
+        *grounds.unless_no_pods_were_read(of_pods, times, {figure.name for figure in of_pods}),
         *_device_figures(reading, grains, cards),
         balance,
     ]

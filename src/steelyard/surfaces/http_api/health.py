@@ -26,7 +26,9 @@ def health_endpoints(ports: ServerPorts, clock: Clock, traffic: Traffic) -> Iter
 
     def readyz(request: Request) -> Response:
         ready = {"status": "ready", "now": format_instant(clock.now())}
-        if principal_of(request).role not in ESTATE:  # how the estate stands, and what its sources are called, is not a tenant's
+        if (
+            principal_of(request).role not in ESTATE
+        ):  # how the estate stands, and what its sources are called, is not a tenant's
             return json_response(ready)
         collectors = [collector_json(status) for status in ports.collectors.status()]
         return json_response({**ready, **_standing(ports.health.standing()), "collectors": collectors})
