@@ -31,6 +31,8 @@ class Fact(msgspec.Struct, frozen=True, kw_only=True):
     TABLE: ClassVar[str]
     IDENTITY: ClassVar[tuple[str, ...]] = ()
     """The columns that make two rows the same fact, where the source itself numbers them; empty = all but ``observed_at``."""
+    UNSTAMPED: ClassVar[str | None] = None
+    """An SQL condition: rows whose identity does not imply ``occurred_at``, so that the same fact may come again under another; None = no rows."""
 
     cluster: str = "default"
     source: str

@@ -7,18 +7,25 @@ from typing import Final
 from steelyard.facts.audit_event import AuditEvent
 from steelyard.facts.base import Fact
 from steelyard.facts.container import Container
+from steelyard.facts.decision import Decision
 from steelyard.facts.device import Device
 from steelyard.facts.device_sample import DeviceSample
 from steelyard.facts.event import Event
 from steelyard.facts.finding import Finding
+from steelyard.facts.gang import Gang
 from steelyard.facts.grant import Grant
 from steelyard.facts.import_file import ImportFile
 from steelyard.facts.inventory_basis import InventoryBasis
 from steelyard.facts.metric_sample import MetricSample
 from steelyard.facts.node import Node
 from steelyard.facts.owner import Owner
+from steelyard.facts.ownership import Ownership
 from steelyard.facts.partition_sample import PartitionSample
+from steelyard.facts.preemption import Preemption
 from steelyard.facts.process_sample import ProcessSample
+from steelyard.facts.queue import Queue
+from steelyard.facts.quota import Quota
+from steelyard.facts.refusal import Refusal
 from steelyard.facts.request import Request
 from steelyard.facts.sighting import Sighting
 from steelyard.facts.source_status import SourceStatus
@@ -33,6 +40,7 @@ FACTS: Final[tuple[type[Fact], ...]] = (
     Container,
     Grant,
     Owner,
+    Ownership,
     Sighting,
     DeviceSample,
     ProcessSample,
@@ -40,6 +48,12 @@ FACTS: Final[tuple[type[Fact], ...]] = (
     MetricSample,
     Event,
     Transition,
+    Queue,
+    Quota,
+    Gang,
+    Decision,
+    Preemption,
+    Refusal,
     AuditEvent,
     Finding,
     SourceStatus,

@@ -24,6 +24,7 @@ class Transition(Fact, frozen=True, kw_only=True):
 
     TABLE: ClassVar[str] = "transition"
     IDENTITY: ClassVar[tuple[str, ...]] = ("cluster", "source", "natural_key")
+    UNSTAMPED: ClassVar[str | None] = "time_basis = 'observed'"
 
     object_kind: str
     object_group: str = ""
