@@ -10,8 +10,7 @@ from steelyard.primitives.instant import Instant
 
 class Decision(Fact, frozen=True, kw_only=True):
     """One decision; ``occurred_at`` = when it was last taken (a refusal repeats: ``count``, ``first_at``). natural_key: the event's uid, the
-    audit id,
-    or ``<object uid>/<condition>/<instant>/<digest of the text>``.
+    audit id, or ``<object uid>/<condition>/<instant>/<digest of the text>``.
 
     subject_*: the request it is about. decided_by: the component or user (``kueue-admission``, ``default-scheduler``, ``volcano``,
     ``hami-scheduler``). verdict: ``reserved``, ``admitted``, ``scheduled``, ``bound``, ``not_now``, ``never_fits``, ``evicted``, ``requeued``,
