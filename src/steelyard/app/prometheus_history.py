@@ -192,9 +192,9 @@ def _holdings(
     api: PrometheusApi, part: Window, ctx: ReadContext, step_us: DurationUs, facts: list[Fact]
 ) -> Iterator[Fact]:
     """Facts of the pods of one chunk; the points are fetched at once."""
-    from steelyard.sources.kube_api.resources import named_resources
     from steelyard.sources.kube_state_metrics import covered_stretches, known_resources, questions, read_pods
     from steelyard.sources.prometheus import step_text
+    from steelyard.sources.shared.accelerators import named_resources
 
     ask = questions(step_text(step_us), step_text(part.duration_us))
     earlier = Window(part.start - step_us, part.end)

@@ -7,7 +7,7 @@ import pytest
 from steelyard.facts.container import Container
 from steelyard.facts.grant import Grant
 from steelyard.facts.request import Request
-from steelyard.sources.kube_api.resources import meaning_of
+from steelyard.sources.shared.accelerators import meaning_of
 from steelyard.sources.shared.context import ReadContext, ReadSettings, SharedScheme
 from tests.sources.kube_api.kube_objects import codes, container, gpus, of, only, pod, read
 

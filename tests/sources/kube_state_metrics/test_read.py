@@ -6,9 +6,9 @@ import pytest
 
 from steelyard.facts.finding import Finding
 from steelyard.primitives.instant import MINUTE_US, SECOND_US, Window
-from steelyard.sources.kube_api.resources import named_resources
 from steelyard.sources.kube_state_metrics import SeenPod, covered_stretches, known_resources, questions, read_pods
 from steelyard.sources.kube_state_metrics.names import resource_name, sanitised
+from steelyard.sources.shared.accelerators import named_resources
 from steelyard.sources.shared.context import ReadContext
 from steelyard.sources.shared.metric_points import MetricPoint
 from steelyard.sources.shared.pods import parse_pod

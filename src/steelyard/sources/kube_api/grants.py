@@ -13,9 +13,9 @@ from typing import Any, Final
 from steelyard.definitions.mig import MigSlices, mig_slices
 from steelyard.facts.base import Fact
 from steelyard.facts.grant import Grant
-from steelyard.sources.kube_api.demand import Ask, Demand, SharedAsk
-from steelyard.sources.kube_api.resources import MIG, SLOTS
+from steelyard.sources.shared.accelerators import MIG, SLOTS
 from steelyard.sources.shared.context import ReadContext
+from steelyard.sources.shared.demand import Ask, Demand, SharedAsk
 from steelyard.sources.shared.pods import PodView, list_of, mapping_of, text_of
 
 SOURCE: Final = "kube_api"

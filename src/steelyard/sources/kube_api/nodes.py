@@ -20,10 +20,10 @@ from steelyard.facts.inventory_basis import InventoryBasis
 from steelyard.facts.node import Node
 from steelyard.primitives.errors import SourceMalformed
 from steelyard.primitives.unknown import Unknown
-from steelyard.sources.kube_api.demand import amount_of
 from steelyard.sources.kube_api.owners import json_text
-from steelyard.sources.kube_api.resources import UNLISTED, meaning_of
+from steelyard.sources.shared.accelerators import UNLISTED, meaning_of
 from steelyard.sources.shared.context import ReadContext
+from steelyard.sources.shared.demand import amount_of
 from steelyard.sources.shared.pods import instant_of, list_of, mapping_of, text_of, texts_of
 
 SOURCE: Final = "kube_api"

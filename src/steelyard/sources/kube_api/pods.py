@@ -17,10 +17,10 @@ from steelyard.facts.base import Fact
 from steelyard.facts.container import Container
 from steelyard.facts.request import Request
 from steelyard.primitives.instant import SECOND_US, DurationUs, Instant, format_instant
-from steelyard.sources.kube_api.demand import Demand, demands_of, totals_of
 from steelyard.sources.kube_api.grants import read_grants
 from steelyard.sources.kube_api.owners import read_owner
 from steelyard.sources.shared.context import ReadContext
+from steelyard.sources.shared.demand import Demand, demands_of, totals_of
 from steelyard.sources.shared.pods import (
     INIT,
     ContainerView,

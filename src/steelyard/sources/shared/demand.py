@@ -1,8 +1,8 @@
 """What the containers of a pod ask for: devices, memory and cores per device, shares of other sharing schemes.
 
-``pods`` turns the result into Request and Container, ``grants`` into Grant. The trick to know: one count of another scheme's resource
-(``aliyun.com/gpu-mem: 5``) is no count of cards; the settings' table says what it is, and the resources of one scheme in one
-container make one demand together.
+The reader of pods turns the result into Request, Container and Grant, those of gangs into what a pod of theirs asks for. The trick to
+know: one count of another scheme's resource (``aliyun.com/gpu-mem: 5``) is no count of cards; the settings' table says what it is, and the
+resources of one scheme in one container make one demand together.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from steelyard.primitives.unknown import Unknown
-from steelyard.sources.kube_api.resources import (
+from steelyard.sources.shared.accelerators import (
     CORES_PERCENT,
     COUNTING,
     MEMORY_MIB,

@@ -1,6 +1,6 @@
 """What the name of an extended resource means: cards, MIG instances, slots of a sharing layer, memory or cores beside them.
 
-``pods`` and ``nodes`` ask ``meaning_of``. The trick to know: only ``cards``, ``mig`` and ``slots`` count devices; the others say how
+The readers of pods, nodes and gangs ask ``meaning_of``. The trick to know: only ``cards``, ``mig`` and ``slots`` count devices; the others say how
 much of each device is asked for, so they never make a grant of their own. A name that is in no table but belongs to a vendor of
 accelerators is ``unlisted``: its pod gets a finding, never silence.
 
