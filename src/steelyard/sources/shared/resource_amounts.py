@@ -1,0 +1,112 @@
+"""Maps of resources and quantities (``{"nvidia.com/gpu": "8"}``) as whole thousandths, and how many cards such a map asks for.
+
+Readers of queues, pod groups and quotas call it. The trick to know: a card is a count and stays one, but a controller may write ``8`` or ``8000m``
+for the same amount, so all amounts are thousandths; only resources that count whole cards make a number of cards, since a slot of a sharing
+layer or a MIG instance is a part that the map alone cannot weigh.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from steelyard.sources.shared.accelerators import CARDS, COUNTING, meaning_of
+from steelyard.sources.shared.plain_text import plain
+from steelyard.sources.shared.pods import list_of, mapping_of
+from steelyard.sources.shared.quantity import parse_quantity
+
+RESOURCES_MAX: Final = 256
+NAME_CHARACTERS_MAX: Final = 316
+_INT64: Final = 2**63
+
+
+def milli_of(value: object) -> int:
+    """A quantity in thousandths, floored. Raises ValueError for anything that is no quantity or that 64 bits do not hold."""
+    milli = parse_quantity(value) * 1_000
+    whole = milli.numerator // milli.denominator
+    if not -_INT64 <= whole < _INT64:
+        raise ValueError(f"expected an amount that 64 bits hold; found {str(value)[:60]!r}")
+    return whole
+
+
+def amounts_of(value: object, problems: list[str], where: str) -> dict[str, int]:
+    """Resource -> thousandths of its own unit, in the map's order; what cannot be read is left out and noted in ``problems``."""
+    amounts: dict[str, int] = {}
+    for name, quantity in list(mapping_of(value).items())[:RESOURCES_MAX]:
+        if not isinstance(name, str) or not name:
+            continue
+        try:
+            amounts[plain(name[:NAME_CHARACTERS_MAX])] = milli_of(quantity)
+        except ValueError as error:
+            problems.append(f"{where}.{name[:80]}: {error}")
+    return amounts
+
+
+def is_accelerator(resource: str) -> bool:
+    """Whether one count of it is a device or a part of one."""
+    meaning = meaning_of(resource)
+    return meaning is not None and meaning.role in COUNTING
+
+
+def gpu_milli_of(amounts: Mapping[str, int]) -> int | None:
+    """How many cards, in thousandths; 0 where no accelerator is named, None where one is that is not counted in whole cards."""
+    total = 0
+    for name, milli in amounts.items():
+        meaning = meaning_of(name)
+        if meaning is None:
+            continue
+        if meaning.role == CARDS and meaning.unit_kind == "gpu":
+            total += milli
+        elif milli:
+            return None
+    return total
+
+
+def template_amounts(spec: object, problems: list[str], where: str) -> dict[str, int]:
+    """What one pod of a template asks for: per resource the larger of its largest init container and the sum of the others, requests first
+    and limits where it names no request."""
+    pod = mapping_of(spec)
+    running: dict[str, int] = {}
+    starting: dict[str, int] = {}
+    for container in list_of(pod.get("containers")):
+        _add(running, _asked(container, problems, where))
+    for container in list_of(pod.get("initContainers")):
+        if container.get("restartPolicy") == "Always":
+            _add(running, _asked(container, problems, where))
+        else:
+            for name, milli in _asked(container, problems, where).items():
+                starting[name] = max(starting.get(name, 0), milli)
+    return {name: max(running.get(name, 0), starting.get(name, 0)) for name in {**running, **starting}}
+
+
+def scaled(amounts: Mapping[str, int], count: int) -> dict[str, int]:
+    """The amounts of ``count`` of them."""
+    return {name: milli * count for name, milli in amounts.items() if milli * count < _INT64}
+
+
+def summed(parts: Sequence[Mapping[str, int]]) -> dict[str, int]:
+    """The amounts of all parts together."""
+    total: dict[str, int] = {}
+    for part in parts:
+        _add(total, part)
+    return total
+
+
+def to_json(value: Mapping[str, Any]) -> str:
+    """A JSON object with sorted keys, without what is None; text made safe to carry."""
+    kept = {key: item for key, item in value.items() if item is not None}
+    return plain(msgspec.json.encode(kept, order="sorted", enc_hook=str).decode("utf-8", "replace")) if kept else "{}"
+
+
+def _add(total: dict[str, int], part: Mapping[str, int]) -> None:
+    for name, milli in part.items():
+        if -_INT64 <= total.get(name, 0) + milli < _INT64:
+            total[name] = total.get(name, 0) + milli
+
+
+def _asked(container: Mapping[str, Any], problems: list[str], where: str) -> dict[str, int]:
+    resources = mapping_of(container.get("resources"))
+    named = {**mapping_of(resources.get("limits")), **mapping_of(resources.get("requests"))}
+    return amounts_of(named, problems, where)
