@@ -95,7 +95,7 @@ def is_rejected(view: PodView) -> bool:
     A pod that had run before the kubelet restarted keeps its containers' statuses, so it is not rejected although the reason says so.
     """
     reason = view.status_reason
-    if view.phase != "Failed" or reason is None or any(_ran(container) for container in view.containers):
+    if view.phase != "Failed" or reason is None or any(container.has_run for container in view.containers):
         return False
     if reason in _REJECT_REASONS or reason.startswith("OutOf"):
         return True
@@ -122,14 +122,6 @@ def toleration_us(tolerations: Sequence[Mapping[str, Any]]) -> DurationUs | None
 def _tolerates(row: Mapping[str, Any], key: str) -> bool:
     named = row.get("key") == key or (not row.get("key") and row.get("operator") == "Exists")
     return named and row.get("effect") in (None, "", "NoExecute")
-
-
-def _ran(container: ContainerView) -> bool:
-    return (
-        container.state in ("running", "terminated")
-        or container.restart_count > 0
-        or container.previous_ended_at is not None
-    )
 
 
 def _life(view: PodView, rejected: bool) -> _Life:

@@ -50,6 +50,11 @@ class ContainerView(msgspec.Struct, frozen=True):
     previous_started_at: Instant | None = None
     previous_ended_at: Instant | None = None
 
+    @property
+    def has_run(self) -> bool:
+        """Whether it ever ran, by its own status."""
+        return self.state in ("running", "terminated") or self.restart_count > 0 or self.previous_ended_at is not None
+
     def count(self, resource: str) -> int:
         """The whole number asked for of an extended resource; 0 where it is absent or unreadable."""
         value = self.resources.get(resource)
