@@ -155,6 +155,7 @@ class _Runner:
         self._collector = make()
         self._is_fresh = True
         self._is_doubtful = False
+        self._is_cut = False
         self.name = self._collector.name
         self.is_upkeep: bool = getattr(self._collector, "is_upkeep", False)
         backoff_us_max = min(spec.backoff_us_max, getattr(self._collector, "backoff_us_max", spec.backoff_us_max))
@@ -187,6 +188,7 @@ class _Runner:
 
     def close(self) -> None:
         """Close the collector; what it waits for is cut short."""
+        self._is_cut = True
         try:
             self._collector.close()
         except Exception:  # the end of the program goes on, whatever one collector does at its own
@@ -264,6 +266,11 @@ class _Runner:
         watch.start()
         try:
             found = self._gathered(at)
+            if (
+                found.error is not None and self._is_cut
+            ):  # a part of a round: that it was cut has been said, or it is the end
+                found = Round(self.name, at, error=found.error, fault=found.fault)
+                self._memory = RoundMemory()
             written = self._writer.store(found)
         finally:
             watch.cancel()
@@ -314,6 +321,7 @@ class _Runner:
         if self._is_doubtful:
             self.close()
             self._collector, self._is_fresh, self._is_doubtful = self._make(), True, False
+            self._is_cut = False
         if self._is_fresh and isinstance(self._collector, Resumable):
             with self._store.reader() as reader:
                 self._collector.resume(reader.cursor(self.name))

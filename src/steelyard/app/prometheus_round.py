@@ -7,14 +7,19 @@ was stored late, and adds none twice, because a sample's own stamp is part of wh
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from steelyard.app.metric_readers import metric_names, read_points, reader_of
 from steelyard.facts.base import Fact
 from steelyard.facts.finding import Finding
+from steelyard.primitives.errors import SourceUnavailable
 from steelyard.primitives.instant import Window
 from steelyard.sources.shared.context import ReadContext
 from steelyard.sources.shared.metric_points import MetricPoint
+from steelyard.sources.shared.read_bound import Cut
+
+POINTS_MAX: Final = 2_000_000
+"""So many samples one round may bring: they are held in memory until they are read together."""
 
 if TYPE_CHECKING:
     from steelyard.sources.prometheus import PrometheusApi
@@ -39,16 +44,22 @@ def read_prometheus(
     tally: MetricTally | None = None,
     *,
     every: bool = False,
+    cut: Cut | None = None,
+    points_max: int = POINTS_MAX,
 ) -> Iterator[Fact]:
     """The facts of the last sample of each series in the window (``every``: of all of them), and the server's warnings as findings.
 
-    All points are fetched before the first fact. Raises SourceUnavailable, SourceUnsupported, SourceMalformed as ``PrometheusApi`` does.
+    All points are fetched before the first fact. ``cut`` ends it from outside. Raises SourceUnavailable (also for more than ``points_max``
+    samples), SourceUnsupported and SourceMalformed as ``PrometheusApi`` does.
     """
     points: list[MetricPoint] = []
     ask = api.points if every else api.latest
     for each in ask(asked_names(api, window), window, ctx):
         if isinstance(each, Finding):
             yield each
+        elif len(points) >= points_max:
+            raise SourceUnavailable(f"more than {points_max} samples in one round: expected fewer")
         else:
             points.append(each)
-    yield from read_points(points, ctx, memory, tally)
+    cut = cut or Cut()
+    yield from cut.watched(read_points(cut.watched(points), ctx, memory, tally))

@@ -21,6 +21,7 @@ from steelyard.primitives.instant import HOUR_US, MINUTE_US, SECOND_US, Instant,
 from steelyard.sources.prometheus import PrometheusApi, PrometheusEndpoint
 from steelyard.sources.scrape import TargetAccess
 from steelyard.sources.shared.context import ReadContext, ReadSettings
+from steelyard.sources.shared.read_bound import Cut
 from steelyard.sources.shared.round_memory import RoundMemory
 
 SOURCE: Final = "prometheus"
@@ -49,6 +50,7 @@ class PrometheusCollector:
         self._api: PrometheusApi | None = None
         self._spoken_to: PrometheusEndpoint | None = None
         self._end_at: Instant | None = None
+        self._cut = Cut()
 
     def resume(self, cursor: str | None) -> None:
         """Ask from the end of the last window on."""
@@ -63,11 +65,15 @@ class PrometheusCollector:
         api = self._spoken()
         window, is_after_pause = self._window(at - self._setting.lag)
         ctx = replace(self._ctx, observed_at=at)
-        yield from read_prometheus(api, window, ctx, self._memory, every=is_after_pause)
+        yield from read_prometheus(api, window, ctx, self._memory, every=is_after_pause, cut=self._cut)
         self._end_at = window.end
 
     def close(self) -> None:
-        """Let go of its connections."""
+        """End a round that is under way, and let go of its connections."""
+        self._cut.say()
+        self._let_go()
+
+    def _let_go(self) -> None:
         api, self._api = self._api, None
         if api is not None:
             api.close()
@@ -86,7 +92,7 @@ class PrometheusCollector:
         """The client, kept over rounds with what it learnt: labels, and how much may be asked at once; a new one where a secret was changed."""
         endpoint = endpoint_of(self._setting)
         if self._api is None or endpoint != self._spoken_to:
-            self.close()
+            self._let_go()
             self._api, self._spoken_to = PrometheusApi(endpoint), endpoint
         return self._api
 

@@ -30,6 +30,7 @@ from steelyard.primitives.instant import (
 from steelyard.sources.dcgm import field_names
 from steelyard.sources.shared.context import ReadContext, ReadSettings
 from steelyard.sources.shared.metric_points import MetricPoint
+from steelyard.sources.shared.read_bound import ReadBound
 
 if TYPE_CHECKING:
     from steelyard.sources.prometheus import PrometheusApi
@@ -142,12 +143,18 @@ def _points_of(
     except SourceUnavailable as error:
         return [], str(error)
     more = {**setting.labels, "instance": fetched.target.instance}
-    found = read_exposition(text, ReadContext(file=fetched.target.url[:300], settings=reading))
-    points = [
-        MetricPoint(each.name, {**more, **each.labels}, each.value, each.at)
-        for each in found
-        if isinstance(each, MetricPoint)
-    ]
+    bound = ReadBound(setting.timeout / SECOND_US, "to read what it sends")
+    found = read_exposition(text, ReadContext(file=fetched.target.url[:300], settings=reading), bound=bound)
+    points: list[MetricPoint] = []
+    try:
+        for each in found:
+            if not isinstance(each, MetricPoint):
+                continue
+            if len(points) >= setting.samples_max:
+                raise SourceUnavailable(f"more than {setting.samples_max} samples")
+            points.append(MetricPoint(each.name, {**more, **each.labels}, each.value, each.at))
+    except SourceUnavailable as error:
+        return [], str(error)
     return points, None if points else "an answer without a single sample"
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from steelyard.sources.exposition.read import read_exposition
+from steelyard.sources.exposition.read import LinesRead, read_exposition
 from steelyard.sources.exposition.series_cache import SeriesCache
 
-__all__ = ["SeriesCache", "read_exposition"]
+__all__ = ["LinesRead", "SeriesCache", "read_exposition"]

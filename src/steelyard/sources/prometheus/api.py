@@ -125,6 +125,7 @@ class PrometheusApi:
         for answer, _some, part in self._answers(_checked(names), [window], ask, _MILLISECOND_US):
             yield from told.beside(answer)
             for row in answer.rows():
+                self._asker.check()
                 for name, labels, at, value in self._samples(row, told, of_row, part):
                     if part.start <= at < part.end:
                         yield MetricPoint(name, labels, value, at)
@@ -216,6 +217,7 @@ class PrometheusApi:
         for answer, some, part in self._answers(names, parts, ask, step_us):
             yield from told.beside(answer)
             for row in answer.rows():
+                self._asker.check()
                 for name, labels, at, value in self._samples(row, told, lambda row, part: samples_of(row), part):
                     number = round((at + _MILLISECOND_US - step_us - part.start) / step_us)
                     start = part.start + number * step_us

@@ -1,8 +1,9 @@
 """One question to a Prometheus API, asked over HTTP within bounds, and what its failure means.
 
 ``api`` decides what to ask; here it is decided whether an answer came, whether the question was too large (``TooMuch``: ask for less), or
-whether asking again is of no use. The trick to know: what is too large is said in a dozen ways (400, 413, 422, 503, 504, a body beyond
-our bound, no answer in time), and all of them are answered alike, by halving.
+whether asking again is of no use. The tricks to know: what is too large is said in a dozen ways (400, 413, 422, 503, 504, a body beyond
+our bound, no answer in time), and all of them are answered alike, by halving; and ``timeout_seconds`` holds for the whole of an answer, head
+and body, by closing the connection under a server that sends a byte now and then.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from steelyard.primitives.errors import SourceMalformed, SourceUnavailable, SourceUnsupported, UsageError
 from steelyard.primitives.i18n import _
 from steelyard.sources.prometheus.answer import Answer, Refused, parse_answer
+from steelyard.sources.prometheus.connection import OpenConnection
 from steelyard.sources.prometheus.endpoint import PrometheusEndpoint
 from steelyard.sources.shared.plain_text import plain
 
@@ -58,6 +60,7 @@ class Asker:
         self._base = endpoint.url.rstrip("/")
         self._posting = True
         self._closed = False
+        self._connection = OpenConnection()
         self.date = ""
         auth = (endpoint.username, endpoint.password or "") if endpoint.username is not None else None
         try:
@@ -76,16 +79,16 @@ class Asker:
             raise UsageError(_("{url}: {reason}").format(url=self._base[:200], reason=str(error)[:200])) from None
 
     def close(self) -> None:
-        """Let go of all connections."""
+        """Let go of all connections; an answer that is waited for in another thread ends at once."""
         self._closed = True
+        self._connection.cut()
         self._client.close()
 
     def ask(self, path: str, parameters: Mapping[str, str], *, get: bool = False) -> Answer:
         """The answer to ``path`` (such as ``query``). Raises TooMuch, SourceUnavailable, SourceUnsupported, SourceMalformed."""
         import httpx
 
-        if self._closed:
-            raise SourceUnavailable(_("{url}: closed").format(url=self._base[:200]))
+        self.check()
         try:
             status, headers, body = self._exchange(path, parameters, "GET" if get or not self._posting else "POST")
             if status == 405 and self._posting and not get:
@@ -99,13 +102,32 @@ class Asker:
             raise self._unavailable(str(error) or type(error).__name__) from None
         return self._judged(status, headers, body)
 
+    def check(self) -> None:
+        """Raises SourceUnavailable where it was closed."""
+        if self._closed:
+            raise SourceUnavailable(_("{url}: closed").format(url=self._base[:200]))
+
     def _seconds(self) -> str:
         return f"{self._endpoint.timeout_seconds:g}"
 
     def _exchange(self, path: str, parameters: Mapping[str, str], method: str) -> tuple[int, Mapping[str, str], bytes]:
-        """Status, headers and body. Raises TooMuch for a body beyond the bound."""
+        """Status, headers and body. Raises TooMuch for a body beyond the bound, or that is not there as a whole in time."""
+        import httpx
+
+        with self._connection.within(self._endpoint.timeout_seconds) as watch:
+            try:
+                return self._sent(path, parameters, method)
+            except (httpx.HTTPError, OSError, RuntimeError):
+                if watch.is_over and not self._closed:
+                    raise TooMuch(
+                        _("no whole answer in {seconds} s").format(seconds=self._seconds()), timed_out=True
+                    ) from None
+                raise
+
+    def _sent(self, path: str, parameters: Mapping[str, str], method: str) -> tuple[int, Mapping[str, str], bytes]:
         url = f"{self._base}/api/v1/{path}"
         how: dict[str, Any] = {"data": dict(parameters)} if method == "POST" else {"params": dict(parameters)}
+        how["extensions"] = {"trace": self._connection.note}
         with self._client.stream(method, url, **how) as reply:
             self.date = reply.headers.get("date", "")[:100]
             limit = self._endpoint.response_bytes_max if reply.status_code == 200 else ERROR_BYTES_MAX
