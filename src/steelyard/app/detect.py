@@ -64,6 +64,7 @@ KINDS: Final[Mapping[str, Kind]] = {
         Kind("kernel_log", LINES, by_place=True),
         Kind("openb", LINES),
         Kind("openb_nodes", LINES),
+        Kind("helios", LINES),
         Kind("inventory", LINES),
         Kind("holdings", LINES),
         Kind("kubernetes_yaml", LINES, advice="export it again with `kubectl get ... -o json`"),
@@ -168,6 +169,7 @@ def smi_form(head: str) -> str | None:
 
 
 def _detect_csv(head: str) -> Kind | None:
+    from steelyard.sources.helios import MINUTE_COLUMNS, is_day_header
     from steelyard.sources.openb import NODE_COLUMNS, POD_COLUMNS
     from steelyard.sources.site_csv import sniff_site_csv
 
@@ -178,6 +180,8 @@ def _detect_csv(head: str) -> Kind | None:
         return KINDS["openb"]
     if set(NODE_COLUMNS) <= set(header):
         return KINDS["openb_nodes"]
+    if set(MINUTE_COLUMNS) <= set(header) or is_day_header(header):
+        return KINDS["helios"]
     named = sniff_site_csv(header)
     return KINDS[named] if named else None
 

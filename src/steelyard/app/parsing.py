@@ -53,7 +53,7 @@ UNREADABLE: Final = "unknown"
 NO_ROWS: Final = "no_rows"
 """The code of a table's finding that it has a header alone."""
 
-TABLES: Final = frozenset({"openb", "openb_nodes", "inventory", "holdings"})
+TABLES: Final = frozenset({"openb", "openb_nodes", "helios", "inventory", "holdings"})
 SMI_TABLES: Final = frozenset({"smi_query_gpu", "smi_compute_apps", "smi_accounted_apps"})
 """Kinds of file, and forms of nvidia-smi, that are a header with rows below it."""
 
@@ -331,6 +331,10 @@ def _read_text(data: bytes, detected: Detected, ctx: ReadContext, batch: Batch) 
         from steelyard.sources.openb import read_openb_nodes, read_openb_pods
 
         yield from (read_openb_pods if kind.name == "openb" else read_openb_nodes)(text, ctx)
+    elif kind.name == "helios":
+        from steelyard.sources.helios import read_helios
+
+        yield from read_helios(text, ctx)
     elif kind.name == "metrics_text":
         from steelyard.app.metric_readers import read_metrics_text
 

@@ -19,6 +19,7 @@ STEMS: Final = (
     "coverage",
     "conservation",
     "tenant",
+    "quota_balance",
 )
 
 

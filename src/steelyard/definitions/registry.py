@@ -16,6 +16,7 @@ from steelyard.definitions import (
     models,
     normalised_gpu_hours,
     percentile,
+    quota_balance,
     share,
     tenant,
 )
@@ -44,6 +45,7 @@ DEFINITIONS: Final[tuple[Definition, ...]] = tuple(
         conservation,
         coverage,
         percentile,
+        quota_balance,
         tenant,
     )
 )

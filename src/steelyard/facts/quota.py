@@ -13,7 +13,8 @@ class Quota(Fact, frozen=True, kw_only=True):
     queue_kind: as in ``Queue``, and ``tenant`` (a trace that tells a tenant's quota and use minute by minute). Amounts are thousandths of the
     resource's own unit (a GPU, a core, a byte, a MiB of ``nvidia.com/gpumem``), so that Kubernetes' ``m`` suffix stays whole; None = not said,
     which for a limit means unlimited. nominal: what is the queue's own. deserved, guarantee, capability: Volcano's three. reserved, used,
-    borrowed, inqueue, pending, idle: as the controller or the trace claims them.
+    borrowed, inqueue, pending, idle: as the controller or the trace claims them. interval_us: so long the row speaks at most, where a source has a
+    step of its own (a trace); None = as long as its listing or watch does.
     """
 
     TABLE: ClassVar[str] = "quota"
@@ -36,3 +37,4 @@ class Quota(Fact, frozen=True, kw_only=True):
     inqueue_milli: int | None = None
     pending_milli: int | None = None
     idle_milli: int | None = None
+    interval_us: int | None = None

@@ -175,7 +175,41 @@ USAGE: Final = Ledger(
     window_stages=("usage_stretch", "usage_process", "usage_holder"),
 )
 
-LEDGERS: Final[tuple[Ledger, ...]] = (HOLDING, SUPPLY, USAGE)
+QUOTA: Final = Ledger(
+    name="quota",
+    columns=ledger_columns(
+        """
+        cluster
+        queue_kind
+        queue
+        namespace
+        flavor
+        resource
+        grain_at TIMESTAMP
+        observed_us BIGINT
+        nominal_milli_us BIGINT
+        reserved_milli_us BIGINT
+        used_milli_us BIGINT
+        used_basis
+        borrowed_milli_us BIGINT
+        over_nominal_milli_us BIGINT
+        lent_milli_us BIGINT
+        reserved_not_used_milli_us BIGINT
+        leaked_milli_us BIGINT
+        pending_milli_us BIGINT
+        idle_milli_us BIGINT
+        pending_us BIGINT
+        pending_fits_own_us BIGINT
+        pending_fits_pool_us BIGINT
+        refused_count BIGINT
+        """
+    ),
+    sql_file="quota.sql",
+    open_when=_RUNNING_GRAIN,
+    stages=("quota_key", "quota_told", "quota_use", "quota_span", "quota_pool", "quota_refused"),
+)
+
+LEDGERS: Final[tuple[Ledger, ...]] = (HOLDING, SUPPLY, USAGE, QUOTA)
 
 FINDINGS: Final = ("inventory_findings.sql", "evidence_findings.sql")
 """Findings that stand on facts and dimensions alone and belong to no ledger; columns as ``Ledger.findings_file``."""
