@@ -11,7 +11,7 @@ import jsonschema
 import pytest
 
 import steelyard.answers
-from steelyard.answers.contract import Answer, Column, Figure, Series, Table
+from steelyard.answers.contract import Answer, Column, Figure, RowsByColumn, Series, Table
 from steelyard.answers.q01_holders import HoldersSpec
 from steelyard.answers.q01_holders import answer as holders
 from steelyard.answers.q02_consumption import ConsumptionSpec
@@ -122,6 +122,15 @@ def test_the_page_of_a_question_documents_every_figure_and_column(each: Entry) -
     assert sorted(name for name in names if f"`{name}`" not in page) == []
     units = {figure.name: figure.unit for figure in result.figures}
     assert {name: units.get(name) for name in each.units} == dict(each.units)
+
+
+def test_rows_that_stand_by_column_read_as_rows() -> None:
+    rows = RowsByColumn([["a", "b", "c"], [1, None, Unknown("x")]])
+    assert (len(rows), list(rows)) == (3, [("a", 1), ("b", None), ("c", Unknown("x"))])
+    assert (rows[1], list(rows[1:]), len(rows[:0])) == (("b", None), list(rows)[1:], 0)
+    assert (len(RowsByColumn([])), list(RowsByColumn([]))) == (0, [])
+    with pytest.raises(ValueError, match="shorter"):
+        list(RowsByColumn([["a"], []]))
 
 
 def test_a_question_that_is_not_built_is_refused_with_those_that_are() -> None:

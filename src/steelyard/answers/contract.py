@@ -6,10 +6,10 @@ Frozen dataclasses; ``to_json`` gives the documented JSON form. A value that is 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, overload
 
 from steelyard.primitives.instant import Instant, Window, format_instant
 from steelyard.primitives.unknown import Unknown
@@ -44,6 +44,30 @@ class Table:
     name: str
     columns: Sequence[Column]
     rows: Sequence[Sequence[Value]]
+
+
+class RowsByColumn(Sequence[Sequence[Value]]):
+    """Rows that stand as columns of one length; a row is put together when it is read. For tables with rows by the thousand."""
+
+    __slots__ = ("_columns",)
+
+    def __init__(self, columns: Sequence[Sequence[Value]]) -> None:
+        self._columns = columns
+
+    def __len__(self) -> int:
+        return len(self._columns[0]) if self._columns else 0
+
+    def __iter__(self) -> Iterator[Sequence[Value]]:
+        return zip(*self._columns, strict=True)
+
+    @overload
+    def __getitem__(self, place: int) -> Sequence[Value]: ...
+    @overload
+    def __getitem__(self, place: slice) -> RowsByColumn: ...
+    def __getitem__(self, place: int | slice) -> Sequence[Value] | RowsByColumn:
+        if isinstance(place, slice):
+            return RowsByColumn([column[place] for column in self._columns])
+        return tuple(column[place] for column in self._columns)
 
 
 @dataclass(frozen=True, slots=True)

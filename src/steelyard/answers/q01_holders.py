@@ -14,13 +14,24 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import chain
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Final
 
 from steelyard.answers import dimensions, grounds
 from steelyard.answers.contract import Answer, Column, Evidence, Figure, Table, Value
-from steelyard.answers.dimensions import Dimension, Filter
-from steelyard.answers.narrowing import names_shown
-from steelyard.answers.reading import Reading, Record, Rows
+from steelyard.answers.dimensions import Filter
+from steelyard.answers.holding_tables import (
+    DEVICE_COLUMNS,
+    GROUP_COLUMNS,
+    HOLDER_COLUMNS,
+    device_rows,
+    gpus,
+    group_rows,
+    holder_rows,
+    shares,
+    unsettled_reason,
+)
+from steelyard.answers.narrowing import Home
+from steelyard.answers.reading import Reading, Rows
 from steelyard.answers.scene import (
     CARD_PPM,
     Card,
@@ -44,63 +55,6 @@ _SHARE: Final = f"share {share.VERSION}"
 _BOOKS: Final = f"conservation {conservation.VERSION}"
 _HOLDING: Final = f"holding_interval {holding_interval.VERSION}"
 
-HOLDER_COLUMNS: Final = (
-    Column("device_uuid"),
-    Column("namespace"),
-    Column("pod"),
-    Column("share_ratio", "GPU"),
-    Column("memory_mib", "MiB"),
-    Column("cores_percent", "%"),
-    Column("tenant"),
-    Column("occupancy"),
-    Column("unit_kind"),
-    Column("unit_id"),
-    Column("profile"),
-    Column("containers"),
-    Column("workload"),
-    Column("started_at"),
-    Column("ended_at"),
-    Column("evidence_grade"),
-    Column("node"),
-    Column("device_index"),
-    Column("model"),
-    Column("neighbours"),
-    Column("scheme"),
-    Column("start_basis"),
-    Column("share_basis"),
-    Column("cluster"),
-)
-DEVICE_COLUMNS: Final = (
-    Column("device_uuid"),
-    Column("node"),
-    Column("device_index"),
-    Column("model"),
-    Column("memory_mib", "MiB"),
-    Column("occupancy"),
-    Column("share_held_ratio", "GPU"),
-    Column("share_reserved_ratio", "GPU"),
-    Column("share_in_suspense_ratio", "GPU"),
-    Column("share_free_ratio", "GPU"),
-    Column("holders_count", "1"),
-    Column("state"),
-    Column("state_reason"),
-    Column("healthy"),
-    Column("placeable"),
-    Column("cordoned"),
-    Column("mode"),
-    Column("basis"),
-    Column("serial"),
-    Column("cluster"),
-)
-GROUP_COLUMNS: Final = (
-    Column("gpus_held", "GPU"),
-    Column("gpus_reserved", "GPU"),
-    Column("gpus_in_suspense", "GPU"),
-    Column("devices_count", "1"),
-    Column("holders_count", "1"),
-    Column("memory_mib", "MiB"),
-    Column("cores_percent", "%"),
-)
 _OF_CAPACITY: Final = ("gpus_supply", "gpus_overcommitted", "gpus_free", "gpus_out_of_service", "gpus_unobserved")
 """The figures that need to know how many cards there are."""
 
@@ -115,9 +69,6 @@ _OF_PODS: Final = frozenset(
 _NAMES_LISTED: Final = 8
 _REASONS_LISTED: Final = 3
 _UUID: Final = re.compile(r"GPU-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\Z")
-
-Share: TypeAlias = "tuple[int | None, int | None]"
-"""What a holding takes of a card in ppm, and what it takes at least; None = not known."""
 
 FIGURES: Final[Mapping[str, tuple[str, str]]] = {
     "devices_count": ("1", "physical cards known at the instant, by UUID"),
@@ -197,16 +148,14 @@ def answer(rows: Rows, spec: HoldersSpec) -> Answer:
     _tell_ended(scene, spec, reading, at, where)
     figures, coverage = _figures(scene)
     figures = grounds.unless_no_pods_were_read(figures, times, _OF_PODS)
-    tables = [Table("holders", HOLDER_COLUMNS, _holder_rows(scene.holders, scene.holders["neighbours"]))]
-    tables.append(Table("devices", DEVICE_COLUMNS, [_device_row(card) for card in scene.cards.values()]))
+    tables = [Table("holders", HOLDER_COLUMNS, holder_rows(scene.holders, scene.holders["neighbours"]))]
+    tables.append(Table("devices", DEVICE_COLUMNS, device_rows(list(scene.cards.values()))))
     if scene.possible:
-        nobody = [""] * len(scene.possible)
-        tables.append(Table("possible_holders", HOLDER_COLUMNS, _holder_rows(scene.possible, nobody)))
+        tables.append(Table("possible_holders", HOLDER_COLUMNS, holder_rows(scene.possible)))
     if scene.unsettled:
-        nobody = [""] * len(scene.unsettled)
-        tables.append(Table("unplaced_holders", HOLDER_COLUMNS, _holder_rows(scene.unsettled, nobody)))
+        tables.append(Table("unplaced_holders", HOLDER_COLUMNS, holder_rows(scene.unsettled)))
     if by:
-        tables.insert(0, Table("groups", (*(Column(d.name) for d in by), *GROUP_COLUMNS), _group_rows(scene, by)))
+        tables.insert(0, Table("groups", (*(Column(d.name) for d in by), *GROUP_COLUMNS), group_rows(scene, by)))
     return _assemble(spec, at, scene, (*figures, balance), tables, reading, coverage)
 
 
@@ -238,10 +187,10 @@ def _figures(scene: Scene) -> tuple[list[Figure], float | Unknown]:
         "devices_count": len(scene.cards),
         "devices_held_count": sum(1 for card in scene.cards.values() if card.held_ppm or "held" in card.share_unknown),
         "devices_lost_count": sum(1 for card in scene.cards.values() if card.lost),
-        "gpus_held": _gpus(_shares(held)),
-        "gpus_held_unplaced": _gpus(_shares(unplaced)),
-        "gpus_reserved": _gpus(_shares(scene.holders.where("occupancy", "reserved"))),
-        "gpus_in_suspense": _gpus(_shares(scene.holders.where("occupancy", "in_suspense"))),
+        "gpus_held": gpus(shares(held)),
+        "gpus_held_unplaced": gpus(shares(unplaced)),
+        "gpus_reserved": gpus(shares(scene.holders.where("occupancy", "reserved"))),
+        "gpus_in_suspense": gpus(shares(scene.holders.where("occupancy", "in_suspense"))),
         "holders_count": len(_pods(held)),
         "holders_share_unknown_count": len(_pods(held.where("share_ppm", None))),
         "holders_possible_count": len(_pods(scene.possible)),
@@ -255,28 +204,22 @@ def _figures(scene: Scene) -> tuple[list[Figure], float | Unknown]:
     else:
         unobserved = _balance(scene, cards, supply, values)
         if scene.unsettled:
-            values["gpus_overcommitted"] = Unknown(_unsettled_reason(scene))
+            values["gpus_overcommitted"] = Unknown(unsettled_reason(scene))
             if any(card.down for card in cards):
-                values["gpus_out_of_service"] = Unknown(_unsettled_reason(scene))
+                values["gpus_out_of_service"] = Unknown(unsettled_reason(scene))
         nothing = Unknown(_("no card of this estate is in service"))
         coverage = float(Fraction(supply - unobserved, supply)) if supply else nothing
     return [Figure(name, values[name], unit, method, coverage) for name, (unit, method) in FIGURES.items()], coverage
-
-
-def _unsettled_reason(scene: Scene) -> str:
-    return _("the card of {pods} is not known and may be one of those asked about").format(
-        pods=names_shown(scene.unsettled["pod_name"])
-    )
 
 
 def _unsettle(scene: Scene, values: dict[str, Value]) -> None:
     """Make unknown what holders add whose card may be one of those asked about; what is certain stays as the least."""
     if not scene.unsettled:
         return
-    reason = _unsettled_reason(scene)
+    reason = unsettled_reason(scene)
     for occupancy in set(scene.unsettled["occupancy"]):
         certain = scene.holders.where("occupancy", occupancy)
-        least = sum(share_ppm or least_ppm or 0 for share_ppm, least_ppm in _shares(certain))
+        least = sum(share_ppm or least_ppm or 0 for share_ppm, least_ppm in shares(certain))
         values[f"gpus_{occupancy}"] = Unknown(reason + at_least(least))
     held = scene.unsettled.where("occupancy", "held")
     if held:
@@ -301,34 +244,53 @@ def _listed(names: Sequence[str]) -> str:
     return ", ".join(names[:_NAMES_LISTED]) + (", ..." if len(names) > _NAMES_LISTED else "")
 
 
+@dataclass(slots=True)
+class _Rest:
+    """What is left of the cards of a home: in all, of those out of service, of those of which it may not be called free."""
+
+    all_ppm: int = 0
+    broken_ppm: int = 0
+    doubtful_ppm: int = 0
+
+
 def _balance(scene: Scene, cards: Sequence[Card], supply: int, values: dict[str, Value]) -> int:
     """Fill in where the supply stands, node by node; returns what of it is unobserved, in ppm of a card.
 
     A holder without a known card takes from the rest of its node, one without a known node from what is left of all.
     """
-    groups: dict[tuple[str, str | None], list[tuple[Card, int, str | None]]] = {}
+    rests: dict[Home, _Rest] = {}
+    over = 0
+    reasons = set()
     for card in cards:
-        rest = (card, max(0, card.supply_ppm - card.taken_ppm), _doubt(card))
-        groups.setdefault((card.record["cluster"], card.record["node"]), []).append(rest)
-    unplaced: dict[tuple[str, str | None], int] = {}
+        rest_ppm = card.supply_ppm - card.taken_ppm
+        if rest_ppm < 0:
+            over, rest_ppm = over - rest_ppm, 0
+        rest = rests.setdefault((card.record["cluster"], card.record["node"]), _Rest())
+        rest.all_ppm += rest_ppm
+        if card.down:
+            rest.broken_ppm += rest_ppm
+            continue
+        doubt = _doubt(card)
+        if doubt is not None:
+            rest.doubtful_ppm += rest_ppm
+            reasons.add(doubt)
+    unplaced: dict[Home, int] = {}
     for row in scene.holders.where("device_uuid", None).records():
         home = (row["cluster"], row["node"])
-        home = home if home in groups else (row["cluster"], None)
+        home = home if home in rests else (row["cluster"], None)
         unplaced[home] = unplaced.get(home, 0) + (row["share_ppm"] or 0)
-    over = sum(max(0, card.taken_ppm - card.supply_ppm) for card in scene.cards.values())
     out = left = unobserved = 0
-    for home, group in groups.items():
-        of_node = sum(rest for _card, rest, _why in group) - unplaced.pop(home, 0)
+    for home, rest in rests.items():
+        of_node = rest.all_ppm - unplaced.pop(home, 0)
         over, of_node = over + max(0, -of_node), max(0, of_node)
-        broken = min(of_node, sum(rest for card, rest, _why in group if card.down))
+        broken = min(of_node, rest.broken_ppm)
         out, of_node = out + broken, of_node - broken
-        unobserved += min(of_node, sum(rest for _card, rest, doubt in group if doubt is not None))
+        unobserved += min(of_node, rest.doubtful_ppm)
         left += of_node
     left -= sum(unplaced.values())
     over, left = over + max(0, -left), max(0, left)
     unobserved = min(left, unobserved)
-    reasons = sorted({doubt for group in groups.values() for _card, _rest, doubt in group if doubt is not None})
-    free: Value = Unknown("; ".join(reasons[:_REASONS_LISTED])) if reasons else Fraction(left, CARD_PPM)
+    free: Value = Unknown("; ".join(sorted(reasons)[:_REASONS_LISTED])) if reasons else Fraction(left, CARD_PPM)
     amounts = {
         "gpus_supply": supply,
         "gpus_overcommitted": over,
@@ -341,25 +303,10 @@ def _balance(scene: Scene, cards: Sequence[Card], supply: int, values: dict[str,
 
 
 def _doubt(card: Card) -> str | None:
-    """Why what is left of a card may not be called free; None = it may, or the card offers nothing anyway."""
-    if card.down:
-        return None
+    """Why what is left of a card in service may not be called free; None = it may."""
     if not card.watched:
         return _("not all pods were seen at this instant")
     return card.doubt if card.taken_ppm < card.supply_ppm else None
-
-
-def _gpus(shares: Sequence[Share]) -> Value:
-    """The sum of shares in GPUs; Unknown with what is known of it where a share is not known."""
-    least = sum(share_ppm or at_least_ppm or 0 for share_ppm, at_least_ppm in shares)
-    vague = sum(1 for share_ppm, _at_least in shares if share_ppm is None)
-    if not vague:
-        return Fraction(least, CARD_PPM)
-    return Unknown(_("the share of {count} holders is not known").format(count=vague) + at_least(least))
-
-
-def _shares(holders: Holders) -> list[Share]:
-    return list(zip(holders["share_ppm"], holders["share_at_least_ppm"], strict=True))
 
 
 def _pods(holders: Holders) -> set[tuple[str, str]]:
@@ -369,135 +316,6 @@ def _pods(holders: Holders) -> set[tuple[str, str]]:
 def _unknown_figures(reason: str) -> list[Figure]:
     unknown = Unknown(reason)
     return [Figure(name, unknown, unit, method, unknown) for name, (unit, method) in FIGURES.items()]
-
-
-def _holder_rows(holders: Holders, neighbours: Sequence[str | None]) -> list[Sequence[Value]]:
-    shown: Mapping[str, Sequence[Value]] = {
-        "device_uuid": list(map(_device_cell, holders["device_uuid"], holders["device_unknown_reason"])),
-        "share_ratio": list(map(_share_cell, holders["share_ppm"], holders["share_at_least_ppm"])),
-        "memory_mib": list(map(_stated, holders["memory_mib"])),
-        "cores_percent": list(map(_stated, holders["cores_percent"])),
-        "started_at": holders["started"],
-        "ended_at": holders["ended"],
-        "neighbours": neighbours,
-    }
-    columns = [shown[column.name] if column.name in shown else holders[column.name] for column in HOLDER_COLUMNS]
-    return list(zip(*columns, strict=True))
-
-
-def _device_cell(uuid: str | None, unknown_reason: str | None) -> Value:
-    return Unknown(unknown_reason or _("no source names the card")) if uuid is None else uuid
-
-
-def _share_cell(share_ppm: int | None, at_least_ppm: int | None) -> Value:
-    if share_ppm is not None:
-        return float(share_ppm) / CARD_PPM
-    return Unknown(_("the share of the card is not known") + at_least(at_least_ppm or 0))
-
-
-def _stated(value: int | None) -> Value:
-    return Unknown(_("neither the grant nor the card states it")) if value is None else value
-
-
-def _device_row(card: Card) -> Sequence[Value]:
-    record = card.record
-    return (
-        record["device_uuid"],
-        record["node"],
-        record["device_index"],
-        record["model"],
-        Unknown(_("no source states it")) if record["memory_mib"] is None else record["memory_mib"],
-        _occupancy(card),
-        _taken_share(card, "held", card.held_ppm),
-        _taken_share(card, "reserved", card.reserved_ppm),
-        _taken_share(card, "in_suspense", card.in_suspense_ppm),
-        _free_share(card),
-        len(card.pods),
-        record["state"],
-        record["state_reason"],
-        Unknown(_("no source states it")) if record["healthy"] is None else record["healthy"],
-        record["placeable"],
-        record["cordoned"],
-        record["mode"],
-        record["basis"],
-        record["serial"],
-        record["cluster"],
-    )
-
-
-def _occupancy(card: Card) -> Value:
-    if card.held_ppm or "held" in card.share_unknown:
-        return "held" if card.taken_ppm >= CARD_PPM else "held_in_part"
-    for name, amount in (("reserved", card.reserved_ppm), ("in_suspense", card.in_suspense_ppm)):
-        if amount or name in card.share_unknown:
-            return name
-    if card.down:
-        return "out_of_service"
-    if not card.supply_ppm:
-        return "asset_only"
-    if card.doubt or (not card.watched and not card.unplaced_near):
-        return "unobserved"
-    # All of the node's share is told, at the node: held there, and which of its cards holds it is not known.
-    return Unknown(_("a pod whose card is unknown may hold it")) if card.unplaced_near else "free"
-
-
-def _taken_share(card: Card, occupancy: str, amount_ppm: int) -> Value:
-    if occupancy in card.share_unknown:
-        return Unknown(_("the share of a holder is not known") + at_least(amount_ppm))
-    return amount_ppm / CARD_PPM
-
-
-def _free_share(card: Card) -> Value:
-    if card.down or not card.supply_ppm:
-        return Unknown(_("the card is not in service"))
-    left = max(0, card.supply_ppm - card.taken_ppm)
-    if left and not card.watched:
-        return Unknown(_("not all pods were seen at this instant"))
-    if left and card.doubt:
-        return Unknown(card.doubt)
-    if left and card.unplaced_near:
-        return Unknown(_("a pod whose card is unknown may hold it"))
-    return left / CARD_PPM
-
-
-def _group_rows(scene: Scene, by: Sequence[Dimension]) -> list[Sequence[Value]]:
-    rows: list[Sequence[Value]] = []
-    unsettled = list(scene.unsettled.records())
-    open_groups = dimensions.grouped(unsettled, by)
-    for values, records in dimensions.grouped(chain(scene.holders.records(), unsettled), by).items():
-        if values in open_groups:
-            rows.append((*values, *[Unknown(_unsettled_reason(scene))] * len(GROUP_COLUMNS)))
-            continue
-        held = [row for row in records if row["occupancy"] == "held"]
-        rows.append(
-            (
-                *values,
-                *(
-                    _gpus(
-                        [(row["share_ppm"], row["share_at_least_ppm"]) for row in records if row["occupancy"] == name]
-                    )
-                    for name in ("held", "reserved", "in_suspense")
-                ),
-                len({row["device_uuid"] for row in held if row["device_uuid"] is not None}),
-                len({(row["cluster"], row["pod_uid"]) for row in held}),
-                _total(held, "memory_mib"),
-                _total(held, "cores_percent"),
-            )
-        )
-    return rows
-
-
-def _total(records: Sequence[Record], name: str) -> Value:
-    """The sum of a stated amount; Unknown with what is known where some rows do not state it."""
-    stated = [int(row[name]) for row in records if row[name] is not None]
-    if len(stated) == len(records):
-        return sum(stated)
-    missing = len(records) - len(stated)
-    return Unknown(
-        _("{missing} of {all} grants do not state it; the others sum to {sum}").format(
-            missing=missing, all=len(records), sum=sum(stated)
-        )
-    )
 
 
 def _assemble(
@@ -555,7 +373,7 @@ def _blind_spots(scene: Scene) -> list[str]:
     if None in scene.holders["device_uuid"]:
         spots.append(_("some holders are known by node only: their card is one of the node's, which one is not known"))
     if scene.unsettled:
-        spots.append(_unsettled_reason(scene))
+        spots.append(unsettled_reason(scene))
     if any(card.doubt for card in scene.cards.values()) or any(place.doubt for place in scene.places):
         spots.append(
             _("some pods hold a card of which no source tells which or how much: what may be theirs is not called free")

@@ -90,8 +90,19 @@ WHERE cluster = $cluster
 GROUP BY node
 ORDER BY node;
 
--- name: node_models
-SELECT node, gpu_product AS model FROM dim.node WHERE cluster = $cluster;
+-- name: nodes
+-- down: not ready then. uncounted: it has cards, and nothing tells how many.
+SELECT
+    node, gpu_product AS model,
+    NOT coalesce(ready, ready_changed_at IS NULL)
+    AND coalesce(ready_changed_at, first_seen_at) <= make_timestamp($reach_us) AS down,
+    first_seen_at <= make_timestamp($reach_us)
+    AND regexp_matches(extended_resources, '"[^"/]+/[^"]*(gpu|mig-)[^"]*" *: *[1-9]')
+    AND node NOT IN (SELECT node FROM dim.device WHERE cluster = $cluster AND node IS NOT NULL)
+    AND node NOT IN (SELECT node FROM dim.node_capacity WHERE cluster = $cluster) AS uncounted
+FROM dim.node
+WHERE cluster = $cluster
+ORDER BY node;
 
 -- name: ended
 SELECT
@@ -104,23 +115,6 @@ WHERE held.ended_at <= make_timestamp($at_us)
 GROUP BY held.cluster, held.pod_uid, held.namespace, held.pod, pod.tenant
 ORDER BY ended_us DESC;
 
--- name: uncounted_nodes
-SELECT node
-FROM dim.node
-WHERE cluster = $cluster
-    AND first_seen_at <= make_timestamp($reach_us)
-    AND regexp_matches(extended_resources, '"[^"/]+/[^"]*(gpu|mig-)[^"]*" *: *[1-9]')
-    AND node NOT IN (SELECT node FROM dim.device WHERE cluster = $cluster AND node IS NOT NULL)
-    AND node NOT IN (SELECT node FROM dim.node_capacity WHERE cluster = $cluster)
-ORDER BY node;
-
--- name: nodes_down
-SELECT node
-FROM dim.node
-WHERE cluster = $cluster
-    AND NOT coalesce(ready, ready_changed_at IS NULL)
-    AND coalesce(ready_changed_at, first_seen_at) <= make_timestamp($reach_us);
-
 -- name: healthy_then
 SELECT device_uuid
 FROM dim.device_sighting
@@ -130,6 +124,18 @@ WHERE cluster = $cluster
     AND occurred_at <= make_timestamp($reach_us)
 GROUP BY device_uuid
 HAVING arg_max(healthy, occurred_at);
+
+-- name: any_unread
+-- Whether unread_claims has to be asked at all: planning it takes longer than most statements run.
+SELECT 1 AS one
+FROM dim."grant"
+WHERE cluster = $cluster
+    AND standing IN ('unreadable', 'without_grant')
+UNION ALL
+SELECT 1
+FROM fact.finding
+WHERE code = 'quantity_malformed'
+LIMIT 1;
 
 -- name: unread_claims
 -- Pods that are bound and hold a card of their node, though nothing readable says which or how much.

@@ -40,7 +40,7 @@ class Card:
     pods: set[str] = field(default_factory=set)
     watched: bool = False
     unplaced_near: bool = False
-    share_unknown: set[str] = field(default_factory=set)
+    share_unknown: frozenset[str] = frozenset()
     """The occupancies of holders here that do not tell how much of it they take."""
     doubt: str | None = None
     """Why its rest cannot be called free although all pods were seen: a claim near it tells too little."""
@@ -74,7 +74,11 @@ class Holders:
 
     def where(self, name: str, value: object) -> Holders:
         """Those that have the value in the column."""
-        return self.at([index for index, cell in enumerate(self[name]) if cell == value])
+        cells = self[name]
+        count = cells.count(value)
+        if count == len(cells):
+            return self
+        return self.at([index for index, cell in enumerate(cells) if cell == value] if count else [])
 
     def at(self, indexes: Sequence[int]) -> Holders:
         """Those at the indexes, which ascend."""
@@ -150,9 +154,11 @@ def _add_cluster(scene: Scene, reading: Reading, time: KnownTime, at: Instant) -
     if "cluster" not in scopes:
         scene.namespaces |= {scope.partition("/")[2] for scope in scopes if scope.startswith("namespace/")}
     holders = Holders(reading.columns("holders", cluster=cluster, at_us=at, device_uuid=scene.device_uuid))
+    nodes = reading.run("nodes", cluster=cluster, reach_us=time.capacity_at(at))
     # A holder without a known card may be on any card of its node, so one card alone does not tell enough.
-    known = _add_capacity(scene, reading, time, at, None if None in holders["device_uuid"] else scene.device_uuid)
-    models = {row["node"]: row["model"] for row in reading.run("node_models", cluster=cluster)}
+    asked_uuid = None if None in holders["device_uuid"] else scene.device_uuid
+    known = _add_capacity(scene, reading, time, at, {row["node"] for row in nodes if row["down"]}, asked_uuid)
+    models = {row["node"]: row["model"] for row in nodes}
     if scene.by_pod:
         _add_pod_dimensions(reading, cluster, holders)
     _join_segments(reading, cluster, holders)
@@ -169,24 +175,25 @@ def _add_cluster(scene: Scene, reading: Reading, time: KnownTime, at: Instant) -
     unplaced = list(certain.where("device_uuid", None).records())
     _doubt_near(places, unplaced)
     _doubt_possible(places, list(possible.records()))
-    _doubt_unread(places, reading.run("unread_claims", cluster=cluster, at_us=at))
+    if reading.run("any_unread", cluster=cluster):
+        _doubt_unread(places, reading.run("unread_claims", cluster=cluster, at_us=at))
     counted = {place.record["node"] for place in places}
     bare = {row["node"] for row in unplaced if row["place_kind"] == "node" and row["node"] not in counted}
-    bare |= {row["node"] for row in reading.run("uncounted_nodes", cluster=cluster, reach_us=time.capacity_at(at))}
+    bare |= {row["node"] for row in nodes if row["uncounted"]}
     scene.uncounted.extend(
         {"cluster": cluster, "node": node, "model": models.get(node)} for node in sorted(bare, key=str)
     )
 
 
 def _add_capacity(
-    scene: Scene, reading: Reading, time: KnownTime, at: Instant, device_uuid: str | None
+    scene: Scene, reading: Reading, time: KnownTime, at: Instant, down: set[str], device_uuid: str | None
 ) -> dict[str, Record]:
-    """The cards and counted places that stand there at ``at``; returns every card ever known, by UUID."""
+    """The cards and counted places that stand there at ``at``, those on nodes that are ``down`` out of service; returns every card ever
+    known, by UUID."""
     cluster, reach = time.cluster, time.capacity_at(at)
     seen = reading.run("devices", cluster=cluster, at_us=at, reach_us=reach, device_uuid=device_uuid)
     standing = _standing(seen)
     records = [record for record in seen if standing[record["device_uuid"]] is record]
-    down = {row["node"] for row in reading.run("nodes_down", cluster=cluster, reach_us=reach)}
     ill = [row["device_uuid"] for row in records if row["healthy"] is False and row["state"] != "lost"]
     if ill:
         well = reading.run("healthy_then", cluster=cluster, reach_us=reach, device_uuids=ill)
@@ -304,20 +311,21 @@ def _complete(holders: Holders, known: Mapping[str, Record]) -> None:
     cards = [known.get(uuid, _NO_CARD) for uuid in columns["device_uuid"]]
     for name in _OF_CARD:
         columns[name] = [card[name] for card in cards]
-    columns["node"] = [
-        card["node"] if node is None else node for node, card in zip(columns["node"], cards, strict=True)
-    ]
-    columns["cores_percent"] = [
-        clipping.cores_held_percent(*granted)
-        for granted in zip(
-            *(columns[name] for name in ("cores_percent", "unit_kind", "memory_mib", "share_ppm")), strict=True
+    if None in columns["node"]:
+        columns["node"] = [
+            card["node"] if node is None else node for node, card in zip(columns["node"], cards, strict=True)
+        ]
+    if None in columns["cores_percent"]:
+        granted = (columns[name] for name in ("cores_percent", "unit_kind", "memory_mib", "share_ppm"))
+        columns["cores_percent"] = list(map(clipping.cores_held_percent, *granted))
+    if None in columns["memory_mib"]:
+        card_mib = [card["memory_mib"] for card in cards]
+        columns["memory_mib"] = list(
+            map(clipping.memory_held_mib, columns["memory_mib"], columns["share_ppm"], card_mib)
         )
+    columns["pod_name"] = [
+        f"{namespace}/{pod}" for namespace, pod in zip(columns["namespace"], columns["pod"], strict=True)
     ]
-    columns["memory_mib"] = [
-        clipping.memory_held_mib(granted_mib, share_ppm, card["memory_mib"])
-        for granted_mib, share_ppm, card in zip(columns["memory_mib"], columns["share_ppm"], cards, strict=True)
-    ]
-    columns["pod_name"] = list(map("{}/{}".format, columns["namespace"], columns["pod"]))
 
 
 def _take(scene: Scene, holders: Holders, known: Mapping[str, Record]) -> None:
@@ -331,7 +339,7 @@ def _take(scene: Scene, holders: Holders, known: Mapping[str, Record]) -> None:
             record = known.get(uuid) or _bare_device(cluster, uuid, node)
             card = scene.cards[cluster, uuid] = Card(record, CARD_PPM)
         if share_ppm is None:
-            card.share_unknown.add(occupancy)
+            card.share_unknown |= {occupancy}
             card.doubt = _("how much of it {pod} takes is not known").format(pod=pod)
         elif occupancy == "held":
             card.held_ppm += share_ppm
@@ -370,13 +378,15 @@ def narrow(scene: Scene, where: Sequence[Filter], confined: bool = False) -> Non
     Holders of which nobody can tell whether they meet the conditions go to ``unsettled``. A card near which a holder without a known card is
     not counted as a whole is in doubt; where the cards asked about are themselves not known, ``capacity_unknown`` says why.
     """
+    scene.holders.columns["neighbours"] = _neighbours(scene)
+    if not where and None not in scene.holders["device_uuid"] and None not in scene.possible["device_uuid"]:
+        return
     everything = [*scene.cards.values(), *scene.places]
     homes = Homes.of(
         (card.record for card in scene.cards.values()), [*(place.record for place in scene.places), *scene.uncounted]
     )
     homes.blind = confined
     _tell_models(scene, homes)
-    scene.holders.columns["neighbours"] = _neighbours(scene)
     if not where:
         return
     unplaced = {_home(row) for row in scene.holders.where("device_uuid", None).records()}
@@ -461,13 +471,14 @@ def _doubt_cut(scene: Scene, everything: Iterable[Card], unplaced: set[Home], dr
 
 def _neighbours(scene: Scene) -> list[str | None]:
     """Who else is on each holding's card, in one text; None = nobody."""
-    shared = {key: sorted(card.pods) for key, card in scene.cards.items() if len(card.pods) > 1}
-    holders = scene.holders
+    others: dict[tuple[str, str], dict[str, str]] = {}
+    for key, card in scene.cards.items():
+        if len(card.pods) > 1:
+            pods = sorted(card.pods)
+            others[key] = {own: ", ".join([pod for pod in pods if pod != own]) for own in pods}
+    holders, nobody = scene.holders, dict[str, str]()
     places = zip(holders["cluster"], holders["device_uuid"], strict=True)
-    return [
-        ", ".join([name for name in shared.get(place, ()) if name != own]) or None
-        for place, own in zip(places, holders["pod_name"], strict=True)
-    ]
+    return [others.get(place, nobody).get(own) for place, own in zip(places, holders["pod_name"], strict=True)]
 
 
 def pod_name(record: Record) -> str:
