@@ -23,7 +23,6 @@ from steelyard.sources.shared.context import ReadContext
 from steelyard.sources.shared.demand import Demand, demands_of, totals_of
 from steelyard.sources.shared.pods import (
     INIT,
-    ContainerView,
     PodView,
     instant_of,
     integer_of,

@@ -7,6 +7,7 @@ layer or a MIG instance is a part that the map alone cannot weigh.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -71,39 +72,49 @@ def template_amounts(spec: object, problems: list[str], where: str) -> dict[str,
     running: dict[str, int] = {}
     starting: dict[str, int] = {}
     for container in list_of(pod.get("containers")):
-        _add(running, _asked(container, problems, where))
+        _add(running, _asked(container, problems, where), problems, where)
     for container in list_of(pod.get("initContainers")):
         if container.get("restartPolicy") == "Always":
-            _add(running, _asked(container, problems, where))
+            _add(running, _asked(container, problems, where), problems, where)
         else:
             for name, milli in _asked(container, problems, where).items():
                 starting[name] = max(starting.get(name, 0), milli)
     return {name: max(running.get(name, 0), starting.get(name, 0)) for name in {**running, **starting}}
 
 
-def scaled(amounts: Mapping[str, int], count: int) -> dict[str, int]:
-    """The amounts of ``count`` of them."""
-    return {name: milli * count for name, milli in amounts.items() if milli * count < _INT64}
+def scaled(amounts: Mapping[str, int], count: int, problems: list[str], where: str) -> dict[str, int]:
+    """The amounts of ``count`` of them; one that 64 bits do not hold is left out and noted."""
+    total: dict[str, int] = {}
+    for name, milli in amounts.items():
+        _add(total, {name: milli * count}, problems, where)
+    return total
 
 
-def summed(parts: Sequence[Mapping[str, int]]) -> dict[str, int]:
-    """The amounts of all parts together."""
+def summed(parts: Sequence[Mapping[str, int]], problems: list[str], where: str) -> dict[str, int]:
+    """The amounts of all parts together; one that 64 bits do not hold is left out and noted."""
     total: dict[str, int] = {}
     for part in parts:
-        _add(total, part)
+        _add(total, part, problems, where)
     return total
 
 
 def to_json(value: Mapping[str, Any]) -> str:
-    """A JSON object with sorted keys, without what is None; text made safe to carry."""
+    """A JSON object with sorted keys, without what is None; text that no JSON can carry is replaced."""
     kept = {key: item for key, item in value.items() if item is not None}
-    return plain(msgspec.json.encode(kept, order="sorted", enc_hook=str).decode("utf-8", "replace")) if kept else "{}"
+    if not kept:
+        return "{}"
+    try:
+        return msgspec.json.encode(kept, order="sorted").decode()
+    except UnicodeEncodeError:
+        return plain(json.dumps(kept, sort_keys=True, ensure_ascii=False, separators=(",", ":")))
 
 
-def _add(total: dict[str, int], part: Mapping[str, int]) -> None:
+def _add(total: dict[str, int], part: Mapping[str, int], problems: list[str], where: str) -> None:
     for name, milli in part.items():
         if -_INT64 <= total.get(name, 0) + milli < _INT64:
             total[name] = total.get(name, 0) + milli
+        else:
+            problems.append(f"{where}.{name[:80]}: more than 64 bits hold")
 
 
 def _asked(container: Mapping[str, Any], problems: list[str], where: str) -> dict[str, int]:
