@@ -14,7 +14,8 @@ class Preemption(Fact, frozen=True, kw_only=True):
     decided_by: ``kueue``, ``kube-scheduler``, ``volcano``. cause: ``priority`` (within one queue or cluster), ``reclaim`` (quota taken back),
     ``fair_sharing``, ``reclaim_while_borrowing``, ``unknown``. victim_*, preemptor_*: uid and name as far as they are told; a uid that no
     object has stays as it stands. *_queue: the (cluster) queues; *_priority: the effective priorities. evidence: ``condition``,
-    ``victim_event``, ``preemptor_event``, ``audit``.
+    ``victim_event``, ``eviction_event``, ``preemptor_event``, ``audit``. time_basis of occurred_at: ``stated``, or ``before``: the words were
+    overwritten at that instant, so it was then or earlier.
     """
 
     TABLE: ClassVar[str] = "preemption"
@@ -37,3 +38,4 @@ class Preemption(Fact, frozen=True, kw_only=True):
     node: str | None = None
     message: str | None = None
     evidence: str = "condition"
+    time_basis: str = "stated"

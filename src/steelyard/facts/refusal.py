@@ -8,7 +8,8 @@ from steelyard.facts.base import Fact
 
 
 class Refusal(Fact, frozen=True, kw_only=True):
-    """One refused API request; ``occurred_at`` = the answer. natural_key: ``<audit id>`` (or the event's uid, where only an event tells of it).
+    """One refused API request; ``occurred_at`` = the answer. natural_key: ``<audit id>`` (or the event's uid, where only an event tells of it);
+    of a workload that its queue turned away ``<workload's uid>/<refused_by>``, whether its object or an event tells of it.
 
     refused_by: ``quota``, ``quota_must_specify``, ``rbac``, ``webhook``, ``disruption_budget``, ``queue_closed``, ``admission_check``,
     ``misconfigured``. verb: what was asked (``create``, ``evict``). user: who asked. subject_*: what for; subject_name None where the name was
