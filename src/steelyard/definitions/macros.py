@@ -18,6 +18,7 @@ STEMS: Final = (
     "percentile",
     "coverage",
     "conservation",
+    "queue_wait",
     "tenant",
     "quota_balance",
 )

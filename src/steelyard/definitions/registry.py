@@ -11,11 +11,13 @@ from steelyard.definitions import (
     gpu_time,
     grain,
     holding_interval,
+    kaplan_meier,
     measured_time,
     mig,
     models,
     normalised_gpu_hours,
     percentile,
+    queue_wait,
     quota_balance,
     share,
     tenant,
@@ -46,6 +48,8 @@ DEFINITIONS: Final[tuple[Definition, ...]] = tuple(
         coverage,
         percentile,
         quota_balance,
+        queue_wait,
+        kaplan_meier,
         tenant,
     )
 )

@@ -175,6 +175,32 @@ USAGE: Final = Ledger(
     window_stages=("usage_stretch", "usage_process", "usage_holder"),
 )
 
+WAIT: Final = Ledger(
+    name="wait",
+    columns=ledger_columns(
+        """
+        cluster
+        demand_id
+        demand_kind
+        namespace
+        queue
+        segment BIGINT
+        stage
+        started_at TIMESTAMP
+        ended_at TIMESTAMP
+        known_to_at TIMESTAMP
+        ended_by
+        cause
+        fit
+        gpu_milli BIGINT
+        basis
+        unknown_reason
+        """
+    ),
+    sql_file="wait.sql",
+    open_when="ended_at IS NULL",
+)
+
 QUOTA: Final = Ledger(
     name="quota",
     columns=ledger_columns(
@@ -209,7 +235,7 @@ QUOTA: Final = Ledger(
     stages=("quota_key", "quota_told", "quota_use", "quota_span", "quota_pool", "quota_refused"),
 )
 
-LEDGERS: Final[tuple[Ledger, ...]] = (HOLDING, SUPPLY, USAGE, QUOTA)
+LEDGERS: Final[tuple[Ledger, ...]] = (HOLDING, SUPPLY, USAGE, WAIT, QUOTA)
 
 FINDINGS: Final = ("inventory_findings.sql", "evidence_findings.sql")
 """Findings that stand on facts and dimensions alone and belong to no ledger; columns as ``Ledger.findings_file``."""

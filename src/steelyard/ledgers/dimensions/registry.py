@@ -30,6 +30,10 @@ STEMS: Final = (
     "pod",
     "claim",
     "known_span",
+    "gang",
+    "demand_pod",
+    "demand",
+    "step",
 )
 """``tenant_rule`` and ``model_weight`` come from the settings alone; ``mig_profile`` needs the vendor's table."""
 

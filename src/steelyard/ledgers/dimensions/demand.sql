@@ -1,0 +1,135 @@
+-- What waits as one: a Workload, a Volcano job with its PodGroup (or a PodGroup alone), else a pod with its retries. A workload that only the audit log
+-- tells of has the uid `name:<namespace>/<name>` and no word of its own.
+-- evictions_*, past_run_us, whole_seen_at, inactive_at, first_seen_at: what `wait` needs to tell a known wait from one that cannot be recovered.
+-- is_gated: the pod was seen behind a scheduling gate. is_kueue_pod: Kueue manages it, and its workload was not seen.
+WITH local_queues AS (
+  SELECT cluster, namespace, queue, arg_max(parent, occurred_at) AS parent
+  FROM fact.queue
+  WHERE queue_kind = 'local_queue'
+  GROUP BY cluster, namespace, queue
+),
+told AS (
+  SELECT
+    t.cluster, t.object_uid, any_value(t.namespace) AS namespace, any_value(t.object_name) AS name,
+    min(t.occurred_at) AS first_seen_at, max(t.occurred_at) AS last_seen_at
+  FROM fact.transition AS t
+  ANTI JOIN dim.gang AS g ON g.cluster = t.cluster AND g.object_uid = t.object_uid
+  WHERE t.object_kind = 'Workload' AND t.object_group = 'kueue.x-k8s.io' AND t.aspect = 'condition'
+  GROUP BY t.cluster, t.object_uid
+),
+strangers AS (
+  SELECT t.*
+  FROM told AS t
+  ANTI JOIN dim.gang AS g
+    ON g.cluster = t.cluster AND g.object_kind = 'Workload' AND g.namespace = t.namespace AND g.name = t.name
+    AND starts_with(t.object_uid, 'name:')
+),
+members AS (
+  SELECT cluster, demand_id, count(*) AS pods_seen_count FROM dim.demand_pod WHERE demand_kind <> 'pod' GROUP BY cluster, demand_id
+),
+group_names AS (
+  SELECT cluster, owner_uid, max(min_count) AS min_count, max(gpu_milli) AS gpu_milli
+  FROM dim.gang
+  WHERE object_kind = 'PodGroup' AND owner_uid IS NOT NULL
+  GROUP BY cluster, owner_uid
+),
+gated AS (
+  SELECT DISTINCT cluster, object_uid AS pod_uid
+  FROM fact.transition
+  WHERE object_kind = 'Pod' AND aspect = 'condition' AND item = 'PodScheduled' AND value = 'False' AND reason = 'SchedulingGated'
+),
+pods AS (
+  SELECT
+    m.cluster, m.demand_id, p.pod_uid, p.namespace, p.pod, p.tenant, p.queue, p.workload_kind, p.workload_name, p.priority, p.labels, l.source,
+    p.gpu_count * coalesce(p.requested_gpu_milli, 1000) AS gpu_milli, p.created_at, p.phase, p.scheduler,
+    coalesce(l.last_container_end_at, CASE WHEN l.terminal THEN l.terminal_seen_at END) AS finished_at,
+    p.first_seen_at, p.last_seen_at, l.gone_by_at, l.deleted_at, l.deletion_at, g.pod_uid IS NOT NULL AS is_gated,
+    row_number() OVER newest AS age, count(*) OVER (PARTITION BY m.cluster, m.demand_id) AS attempts,
+    min(p.created_at) OVER (PARTITION BY m.cluster, m.demand_id) AS first_created_at
+  FROM dim.demand_pod AS m
+  JOIN dim.pod AS p ON p.cluster = m.cluster AND p.pod_uid = m.pod_uid
+  JOIN dim.pod_life AS l ON l.cluster = m.cluster AND l.pod_uid = m.pod_uid
+  LEFT JOIN gated AS g ON g.cluster = m.cluster AND g.pod_uid = m.pod_uid
+  WHERE m.demand_kind = 'pod'
+  WINDOW newest AS (PARTITION BY m.cluster, m.demand_id ORDER BY coalesce(p.created_at, p.first_seen_at) DESC, p.pod_uid DESC)
+),
+demands AS (
+  SELECT
+    g.cluster, g.object_uid AS demand_id, CASE WHEN g.object_kind = 'Workload' THEN 'workload' ELSE 'pod_group' END AS demand_kind,
+    g.namespace, g.name,
+    CASE WHEN g.object_kind = 'Workload' THEN coalesce(g.cluster_queue, q.parent) ELSE g.queue END AS queue,
+    CASE WHEN g.object_kind = 'Workload' THEN g.queue END AS local_queue,
+    CASE WHEN g.object_kind = 'Job' THEN 'vcjob' ELSE coalesce(g.owner_kind, g.object_kind) END AS workload_kind,
+    CASE WHEN g.object_kind = 'Job' THEN g.name ELSE coalesce(g.owner_name, g.name) END AS workload_name,
+    CAST(NULL AS VARCHAR) AS tenant, g.priority, coalesce(g.gpu_milli, n.gpu_milli) AS gpu_milli, g.pods_count,
+    coalesce(g.min_count, n.min_count, g.pods_count) AS least_count,
+    g.created_at, coalesce(g.finished_at, g.gone_at) AS ended_at,
+    CASE WHEN g.finished_at IS NOT NULL THEN 'finished' WHEN g.gone_at IS NOT NULL THEN 'abandoned' END AS end_kind,
+    g.first_seen_at, g.last_seen_at, CASE WHEN g.object_kind = 'Workload' THEN 'kueue' ELSE 'volcano' END AS scheduler, g.phase,
+    CAST(NULL AS BIGINT) AS attempts, coalesce(m.pods_seen_count, 0) AS pods_seen_count, g.evictions_count, g.evictions_first_count,
+    g.past_run_us, g.whole_seen_at, g.inactive_at, FALSE AS is_gated, FALSE AS is_kueue_pod
+  FROM dim.gang AS g
+  LEFT JOIN local_queues AS q ON q.cluster = g.cluster AND q.namespace = g.namespace AND q.queue = g.queue
+  LEFT JOIN members AS m ON m.cluster = g.cluster AND m.demand_id = g.object_uid
+  LEFT JOIN group_names AS n ON n.cluster = g.cluster AND n.owner_uid = g.object_uid
+  WHERE NOT (g.object_kind = 'PodGroup' AND coalesce((g.cluster, g.owner_uid) IN (SELECT (cluster, object_uid) FROM dim.gang WHERE object_kind = 'Job'), FALSE))
+  UNION ALL
+  SELECT
+    s.cluster, s.object_uid, 'workload', s.namespace, s.name, NULL, NULL, 'Workload', s.name, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
+    s.first_seen_at, s.last_seen_at, 'kueue', NULL, NULL, 0, 0, 0, NULL, NULL, NULL, FALSE, FALSE
+  FROM strangers AS s
+  UNION ALL
+  SELECT
+    cluster, demand_id, 'pod', namespace, pod, NULL,
+    coalesce(json_extract_string(labels, '$."kueue.x-k8s.io/queue-name"'), queue),
+    coalesce(workload_kind, 'Pod'), coalesce(workload_name, pod), tenant, priority, gpu_milli, 1, 1, first_created_at,
+    CASE
+      WHEN finished_at IS NOT NULL THEN finished_at
+      WHEN source IN (SELECT source FROM fact.source_status WHERE kind = 'trace') THEN deletion_at
+      ELSE coalesce(deleted_at, CASE WHEN gone_by_at IS NOT NULL THEN last_seen_at END)
+    END,
+    CASE
+      WHEN finished_at IS NOT NULL THEN 'finished'
+      WHEN gone_by_at IS NOT NULL OR deletion_at IS NOT NULL AND source IN (SELECT source FROM fact.source_status WHERE kind = 'trace')
+        THEN 'abandoned'
+    END,
+    first_seen_at, last_seen_at, scheduler, phase, attempts, attempts, 0, 0, NULL, NULL, NULL, is_gated,
+    labels <> '{}' AND (
+      coalesce(json_extract_string(labels, '$."kueue.x-k8s.io/managed"') = 'true', FALSE)
+      OR json_extract_string(labels, '$."kueue.x-k8s.io/queue-name"') IS NOT NULL
+    )
+  FROM pods
+  WHERE age = 1
+),
+creators AS (
+  SELECT cluster, resource, namespace, name, arg_min(coalesce(impersonated_user, "user"), occurred_at) AS person
+  FROM fact.audit_event
+  WHERE verb = 'create' AND stage = 'ResponseComplete' AND response_code BETWEEN 200 AND 299 AND subresource IS NULL AND name IS NOT NULL
+    AND NOT starts_with(coalesce(impersonated_user, "user"), 'system:')
+  GROUP BY cluster, resource, namespace, name
+),
+tenants AS (
+  SELECT d.cluster, d.demand_id, arg_min(coalesce(r.tenant, d.value), r.position) AS tenant
+  FROM (
+    SELECT e.cluster, e.demand_id, t.position, t.like_pattern,
+      tenant_rule_value(t.attribute, t.key, e.namespace, '{}', '{}', e.workload_name, e.local_queue) AS value
+    FROM demands AS e
+    CROSS JOIN dim.tenant_rule AS t
+    WHERE e.demand_kind <> 'pod'
+  ) AS d
+  JOIN dim.tenant_rule AS r ON r.position = d.position
+  WHERE tenant_rule_matches(d.value, d.like_pattern)
+  GROUP BY d.cluster, d.demand_id
+)
+SELECT
+  d.cluster, d.demand_id, d.demand_kind, d.namespace, d.name, d.queue, d.local_queue, d.workload_kind, d.workload_name,
+  coalesce(d.tenant, t.tenant, 'unmapped') AS tenant,
+  c.person, CASE WHEN c.person IS NOT NULL THEN 'creator' END AS person_basis,
+  d.priority, d.gpu_milli, d.pods_count, d.least_count, d.created_at, d.ended_at, d.end_kind, d.first_seen_at, d.last_seen_at, d.scheduler,
+  d.phase, d.attempts, d.pods_seen_count, d.evictions_count, d.evictions_first_count, d.past_run_us, d.whole_seen_at, d.inactive_at, d.is_gated,
+  d.is_kueue_pod
+FROM demands AS d
+LEFT JOIN creators AS c
+  ON c.cluster = d.cluster AND c.namespace = d.namespace AND c.name = d.workload_name
+  AND c.resource = CASE WHEN d.workload_kind = 'vcjob' THEN 'jobs' ELSE lower(d.workload_kind) || 's' END
+LEFT JOIN tenants AS t ON t.cluster = d.cluster AND t.demand_id = d.demand_id

@@ -1,0 +1,70 @@
+-- One row per Workload, PodGroup and Volcano job that was seen: its latest word, and of earlier ones what the latest no longer tells.
+-- evictions_count, evictions_first_count: evictions that it counts, lately and when it was first seen. whole_seen_at: the last sighting before a Volcano job
+-- was ever restarted. inactive_at: since when it is known to be deactivated. gone_at: deletion asked for, told by the audit log, or seen by a watch.
+WITH seen AS (
+  SELECT
+    cluster, object_kind, object_uid, namespace, object_name, occurred_at, created_at, deletion_at, finished_at, active, retry_count,
+    CASE WHEN evictions = '[]' THEN 0 ELSE evictions_counted(evictions) END AS evictions_count,
+    {
+      'owner_kind': owner_kind, 'owner_name': owner_name, 'owner_uid': owner_uid, 'queue': queue, 'priority': priority,
+      'pods_count': pods_count, 'min_count': min_count, 'gpu_milli': gpu_milli, 'phase': phase, 'outcome': outcome, 'active': active,
+      'past_run_us': past_run_us, 'retry_count': retry_count
+    } AS word,
+    cluster_queue, occurred_at AS word_at
+  FROM fact.gang
+  WHERE (object_kind = 'Workload' AND object_group = 'kueue.x-k8s.io')
+    OR (object_kind = 'PodGroup' AND object_group = 'scheduling.volcano.sh')
+    OR (object_kind = 'Job' AND object_group = 'batch.volcano.sh')
+),
+gangs AS (
+  SELECT
+    cluster, object_uid, any_value(object_kind) AS object_kind, any_value(namespace) AS namespace, any_value(object_name) AS name,
+    arg_max(word, word_at) AS word, arg_max(cluster_queue, word_at) AS cluster_queue,
+    min(created_at) AS created_at, min(deletion_at) AS deletion_at, min(finished_at) AS finished_at,
+    min(occurred_at) AS first_seen_at, max(occurred_at) AS last_seen_at,
+    max(evictions_count) AS evictions_count, arg_min(evictions_count, occurred_at) AS evictions_first_count,
+    max(occurred_at) FILTER (WHERE coalesce(retry_count, 0) = 0) AS whole_seen_at,
+    min(occurred_at) FILTER (WHERE NOT active) AS inactive_at
+  FROM seen
+  GROUP BY cluster, object_uid
+),
+gone AS (
+  SELECT cluster, object_uid, min(occurred_at) AS gone_at
+  FROM fact.sighting
+  WHERE object_kind IN ('workload_gone', 'podgroup_gone', 'pod_group_gone', 'job_gone')
+  GROUP BY cluster, object_uid
+),
+deletes AS (
+  SELECT cluster, resource, namespace, name, occurred_at
+  FROM fact.audit_event
+  WHERE verb = 'delete' AND stage = 'ResponseComplete' AND response_code BETWEEN 200 AND 299 AND subresource IS NULL
+    AND api_group IN ('kueue.x-k8s.io', 'scheduling.volcano.sh', 'batch.volcano.sh')
+),
+deleted AS (
+  SELECT g.cluster, g.object_uid, min(d.occurred_at) AS deleted_at
+  FROM gangs AS g
+  JOIN deletes AS d
+    ON d.cluster = g.cluster AND d.namespace = g.namespace AND d.name = g.name AND d.resource = lower(g.object_kind) || 's'
+    AND d.occurred_at >= g.created_at
+  GROUP BY g.cluster, g.object_uid
+),
+watched AS (
+  SELECT cluster, max(observed_to_at) AS watched_to_at
+  FROM fact.source_status
+  WHERE kind = 'pods' AND scope = 'cluster' AND complete AND status = 'ok' AND observed_to_at > observed_from_at
+  GROUP BY cluster
+)
+SELECT
+  g.cluster, g.object_kind, g.object_uid, g.namespace, g.name, unnest(g.word), g.cluster_queue, g.created_at, g.finished_at,
+  least(g.deletion_at, o.gone_at, d.deleted_at) AS gone_at,
+  g.first_seen_at,
+  CASE WHEN least(g.deletion_at, o.gone_at, d.deleted_at) IS NULL THEN greatest(g.last_seen_at, w.watched_to_at) ELSE g.last_seen_at END
+    AS last_seen_at,
+  greatest(g.evictions_count, CASE WHEN g.word.past_run_us > 0 THEN 1 ELSE 0 END) AS evictions_count,
+  CASE WHEN g.word.past_run_us > 0 AND g.evictions_count = 0 THEN 1 ELSE g.evictions_first_count END AS evictions_first_count,
+  g.whole_seen_at,
+  CASE WHEN NOT g.word.active THEN g.inactive_at END AS inactive_at
+FROM gangs AS g
+LEFT JOIN gone AS o ON o.cluster = g.cluster AND o.object_uid = g.object_uid
+LEFT JOIN deleted AS d ON d.cluster = g.cluster AND d.object_uid = g.object_uid
+LEFT JOIN watched AS w ON w.cluster = g.cluster
