@@ -19,6 +19,9 @@ class Request(Fact, frozen=True, kw_only=True):
     resource_names: the accelerator resources it names, comma separated and sorted. unreachable_toleration_us: how long it
     tolerates an unreachable node, None = without end. rejected: the kubelet refused it (never ran). complete: True where the
     source tells the whole life (a trace), so an end that is missing is not to be inferred. queue: the queue it names.
+    outcome: ``pending``, ``running``, ``terminating``, ``succeeded``, ``failed``, ``preempted``, ``evicted``, ``unknown``, by the object alone; None
+    = its source does not tell. outcome_by, outcome_cause, outcome_evidence: who ended it, why, by which words. failure_class, failure_owner: of a
+    failure (the owner is ``application`` or ``infrastructure``, None = not told). exit_code: of the container that decided it.
     confidence: None = the object was seen, ``backfilled`` = rebuilt afterwards from the history of a Prometheus.
     """
 
@@ -51,3 +54,10 @@ class Request(Fact, frozen=True, kw_only=True):
     unreachable_toleration_us: int | None = 300_000_000
     qos: str | None = None
     confidence: str | None = None
+    outcome: str | None = None
+    outcome_by: str | None = None
+    outcome_cause: str | None = None
+    outcome_evidence: str | None = None
+    failure_class: str | None = None
+    failure_owner: str | None = None
+    exit_code: int | None = None

@@ -18,6 +18,7 @@ from steelyard.facts.container import Container
 from steelyard.facts.request import Request
 from steelyard.primitives.instant import SECOND_US, DurationUs, Instant, format_instant
 from steelyard.sources.kube_api.grants import read_grants
+from steelyard.sources.kube_api.outcomes import outcome_of
 from steelyard.sources.kube_api.owners import read_owner
 from steelyard.sources.shared.context import ReadContext
 from steelyard.sources.shared.demand import Demand, demands_of, totals_of
@@ -183,6 +184,7 @@ def _request(
 ) -> Request:
     totals = totals_of(demands) if demands else None
     names = sorted({name for demand in demands for name in demand.names}) if demands else ()
+    end = outcome_of(view, rejected)
     return Request(
         cluster=ctx.cluster,
         source=SOURCE,
@@ -215,6 +217,13 @@ def _request(
         resource_names=",".join(names),
         unreachable_toleration_us=toleration_us(view.tolerations),
         qos=view.qos,
+        outcome=end.outcome,
+        outcome_by=end.by,
+        outcome_cause=end.cause,
+        outcome_evidence=end.evidence,
+        failure_class=end.failure_class,
+        failure_owner=end.failure_owner,
+        exit_code=end.exit_code,
     )
 
 
