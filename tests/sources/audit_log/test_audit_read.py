@@ -69,7 +69,7 @@ def test_conditions_of_a_status_are_kept_and_nothing_else_of_it() -> None:
     ref = {"resource": "workloads", "name": "w", "apiGroup": "kueue.x-k8s.io", "subresource": "status"}
     condition = {"type": "QuotaReserved", "status": "True", "lastTransitionTime": "2026-03-01T11:00:00Z", "more": 1}
     body = {"status": {"conditions": [condition, 7], "admission": {"big": "x"}}}
-    found = only(event(verb="patch", objectRef=ref, requestObject=body))
+    found, _change = read(event(verb="patch", objectRef=ref, requestObject=body))
     assert json.loads(found.details) == {"conditions": [{k: v for k, v in condition.items() if k != "more"}]}
 
 
