@@ -43,8 +43,7 @@ def read(*documents: Any) -> list[Any]:
 
 
 def only(*documents: Any) -> AuditEvent:
-    (found,) = read(*documents)
-    assert isinstance(found, AuditEvent)
+    (found,) = (fact for fact in read(*documents) if isinstance(fact, AuditEvent))
     return found
 
 

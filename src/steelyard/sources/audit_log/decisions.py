@@ -1,7 +1,8 @@
 """Audit events that decided about a pod: bound to a node, evicted through the API, preempted by a scheduler.
 
-``AuditReader`` asks one ``AuditDecisions`` about each finished request. The trick to know: a preemption is two requests, a patch of the victim's status
-and its deletion, so it is counted once: at the patch where its body says so, else at the deletion, which no scheduler does for anything else.
+``AuditReader`` asks one ``AuditDecisions`` about each finished request. The trick to know: a preemption is two requests, a patch of the victim's
+status and its deletion, so it is counted once: at the patch where its body says so, else at the deletion, which no scheduler does for anything
+else.
 
 Sceptic's command: ``jq -c 'select(.objectRef.resource=="pods" and .verb=="delete") | .user.username' audit.log``.
 """

@@ -20,6 +20,7 @@ from steelyard.facts.base import Fact
 from steelyard.primitives.errors import SourceMalformed
 from steelyard.primitives.instant import Instant, parse_instant
 from steelyard.sources.audit_log.decisions import AuditDecisions
+from steelyard.sources.audit_log.refusals import refusal_of
 from steelyard.sources.audit_log.status_changes import WORKLOAD_STATUS, read_status_changes
 from steelyard.sources.shared.context import ReadContext
 from steelyard.sources.shared.plain_text import plain
@@ -88,8 +89,8 @@ class AuditReader:
         self._decisions = AuditDecisions()
 
     def read(self, event: Any, line: int = 0) -> Iterator[Fact]:
-        """The fact of an event, or none where it changes nothing that we weigh; of a patch of a workload's status also each change in it.
-        Raises SourceMalformed where it is no audit event."""
+        """The fact of an event, or none where it changes nothing that we weigh; of a patch of a workload's status also each change in it,
+        and what it decided or refused. Raises SourceMalformed where it is no audit event."""
         if not isinstance(event, dict) or not str(event.get("apiVersion", VERSION)).startswith(VERSION):
             raise SourceMalformed("expected an audit event (audit.k8s.io)", line, str(event)[:200])
         audit_id, stage = _text(event.get("auditID")), _text(event.get("stage"))
@@ -104,6 +105,10 @@ class AuditReader:
         yield fact
         if (group, resource, fact.subresource) == WORKLOAD_STATUS:
             yield from read_status_changes(event, fact, self._ctx)
+        refusal = refusal_of(event, fact)
+        if refusal is not None:
+            yield refusal
+        yield from self._decisions.of(event, fact)
 
     def rest(self) -> Iterator[Fact]:
         """``audit_events_passed_over`` (info): how many events changed nothing that we weigh; none where there were none."""

@@ -1,8 +1,8 @@
 """Audit events that turned a request away, as refusals: by quota, permission, webhook, closed queue or disruption budget.
 
-``AuditReader`` calls ``refusal_of`` for each finished request. The trick to know: authorization said ``allow`` to a request that a quota or a webhook then
-refused, so the code alone (403) does not tell who it was; and an eviction that a budget held up is a 429 like any throttling, told apart by the
-words, which may stand in the answer's body alone.
+``AuditReader`` calls ``refusal_of`` for each finished request. The trick to know: authorization said ``allow`` to a request that a quota or a
+webhook then refused, so the code alone (403) does not tell who it was; and an eviction that a budget held up is a 429 like any throttling,
+told apart by the words, which may stand in the answer's body alone.
 
 Sceptic's command: ``jq -c 'select(.responseStatus.code>=400)' audit.log``.
 """
