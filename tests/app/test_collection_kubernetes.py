@@ -12,7 +12,7 @@ from steelyard.app.collectors.kubernetes import KubernetesCollector
 from steelyard.app.posting import post
 from steelyard.app.settings import Settings
 from steelyard.app.source_settings import KubernetesSetting
-from steelyard.sources.kube_api.resource_kinds import NODES
+from steelyard.sources.kube_api.resource_kinds import NODES, RESOURCE_KINDS
 from steelyard.sources.shared.context import ReadSettings
 from steelyard.store import Store
 from steelyard.surfaces.shared.ports import Question
@@ -107,3 +107,51 @@ def test_rounds_that_are_not_posted_yet_do_not_move_the_instant_that_is_answered
             assert holders(store) == ["a"]
             posted(store)
             assert holders(store) == ["a"]
+
+
+def _metadata_alone(name: str, version: int, owner: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    metadata = {"name": name, "namespace": "ns", "uid": f"uid-{name}", "resourceVersion": str(version)}
+    references = {"ownerReferences": [owner]} if owner else {}
+    return {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": {**metadata, **references}}
+
+
+def test_a_watched_pod_belongs_to_the_root_of_its_chain_of_which_only_metadata_is_asked() -> None:
+    kinds = {kind.plural: kind for kind in RESOURCE_KINDS}
+    replica_set = {
+        "kind": "ReplicaSet",
+        "apiVersion": "apps/v1",
+        "name": "web-1",
+        "uid": "uid-web-1",
+        "controller": True,
+    }
+    deployment = {"kind": "Deployment", "apiVersion": "apps/v1", "name": "web", "uid": "uid-web", "controller": True}
+    owned = shared_pod("a")
+    owned["metadata"]["ownerReferences"] = [replica_set]
+    with PlayedCluster() as cluster:
+        cluster.lists(page(versioned(node(), 5), version=5), kind=NODES)
+        cluster.watches((b"", cluster.hold), kind=NODES)
+        cluster.lists(page(versioned(owned, 6), version=8))
+        cluster.watches((b"", cluster.hold))
+        for plural, thing in (
+            ("replicasets", _metadata_alone("web-1", 3, deployment)),
+            ("deployments", _metadata_alone("web", 4)),
+        ):
+            cluster.lists(page(thing, version=8), kind=kinds[plural])
+            cluster.watches(
+                (
+                    {
+                        "type": "MODIFIED",
+                        "object": {**thing, "metadata": {**thing["metadata"], "resourceVersion": "9"}},
+                    },
+                    cluster.hold,
+                ),
+                kind=kinds[plural],
+            )
+        with collecting([maker(cluster)], post=posted, on_request=True) as (loop, store):
+            rounds(loop, lambda: store.rows("SELECT count(*) FROM fact.ownership")[0][0] >= 2)
+            posted(store)
+            found = store.rows("SELECT object_kind, object_group, owner_kind FROM fact.ownership ORDER BY 1")
+            assert found == [("Deployment", "apps", None), ("ReplicaSet", "apps", "Deployment")]
+            assert store.rows("SELECT workload_kind, workload_name, workload_basis, workload_uid FROM dim.pod") == [
+                ("Deployment", "web", "chain", "uid-web")
+            ]

@@ -17,7 +17,9 @@ from steelyard.facts.base import columns_of
 from steelyard.facts.finding import Finding
 from steelyard.facts.grant import Grant
 from steelyard.facts.node import Node
+from steelyard.facts.ownership import Ownership
 from steelyard.facts.registry import FACTS
+from steelyard.facts.transition import Transition
 from steelyard.primitives.errors import InvariantError, StoreDamaged, StoreLocked, UsageError
 from steelyard.primitives.instant import AT_OBSERVATION, INSTANT_MAX, INSTANT_MIN
 from steelyard.store import Store
@@ -55,6 +57,36 @@ def test_the_same_fact_twice_is_kept_once_with_its_earliest_sighting_in_any_orde
     assert store.append([node(seen=7), node(seen=3)]).new == 0
     assert store.append([node(seen=8)]).new == 0
     assert store.rows("SELECT epoch_us(observed_at) FROM fact.node") == [(3,)]
+
+
+def test_a_fact_whose_identity_says_no_instant_is_known_again_at_any_other(store: Store) -> None:
+    def owned(at: int, owner: str | None = "o") -> Ownership:
+        return Ownership(
+            source="t",
+            natural_key="u",
+            object_uid="u",
+            object_kind="Job",
+            owner_uid=owner,
+            occurred_at=at,
+            observed_at=at,
+        )
+
+    def changed(at: int, basis: str) -> Transition:
+        return Transition(
+            source="t", natural_key=f"u/{basis}", object_kind="Job", object_uid="u", value="True", time_basis=basis, occurred_at=at,
+            observed_at=at,
+        )  # fmt: skip
+
+    assert store.append([owned(5), changed(5, "observed")]).new == 2
+    assert store.append([owned(9), changed(9, "observed")]).new == 0
+    assert store.append([owned(3)]).new == 0
+    assert store.append([owned(9, None), changed(9, "stated")]).new == 2
+    assert store.rows(
+        "SELECT epoch_us(occurred_at), epoch_us(observed_at), owner_uid FROM fact.ownership ORDER BY 1"
+    ) == [
+        (5, 3, "o"),
+        (9, 9, None),
+    ]
 
 
 def test_appending_counts_what_it_saw_and_what_was_new_by_table(store: Store) -> None:

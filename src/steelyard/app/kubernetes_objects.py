@@ -32,7 +32,7 @@ ChangeReader = Callable[[Mapping[str, Any], str, ReadContext], Iterable[Fact]]
 @dataclass(frozen=True, slots=True)
 class Readers:
     """Which readers an object of a kind goes to. ``allocations`` run when the registers of all files are known; ``changes`` read objects of
-    every kind that ``is_changing`` names (pods and nodes too)."""
+    every kind that ``is_changing`` names (pods and nodes too); ``others`` are objects of all other kinds, each with what tells its own."""
 
     pods: Sequence[PodReader]
     allocations: Sequence[AllocationReader]
@@ -40,6 +40,7 @@ class Readers:
     events: Sequence[ObjectReader]
     changes: Sequence[ChangeReader] = ()
     is_changing: Callable[[str, Mapping[str, Any]], bool] = lambda _kind, _payload: False
+    others: Sequence[tuple[Callable[[str, Mapping[str, Any]], bool], ChangeReader]] = ()
 
 
 def all_readers() -> Readers:
@@ -48,6 +49,7 @@ def all_readers() -> Readers:
     from steelyard.sources.hami import registers as hami_registers
     from steelyard.sources.kube_api.events import read_event
     from steelyard.sources.kube_api.nodes import read_node
+    from steelyard.sources.kube_api.ownership import has_ownership, read_ownership
     from steelyard.sources.kube_api.pods import read_pod
     from steelyard.sources.kube_api.transitions import has_transitions, read_transitions
     from steelyard.sources.volcano_vgpu import allocations as volcano_allocations
@@ -60,6 +62,7 @@ def all_readers() -> Readers:
         events=(read_event,),
         changes=(read_transitions,),
         is_changing=has_transitions,
+        others=((has_transitions, read_transitions), (has_ownership, read_ownership)),
     )
 
 
@@ -230,8 +233,9 @@ class KubernetesObjects:
             self.claims.append(item)
         elif kind == "ResourceSlice":
             self.slices.append(item)
-        elif readers.is_changing(kind, item):
-            yield from _changes(readers, kind, item, ctx)
+        elif reading := [reader for is_its_own, reader in readers.others if is_its_own(kind, item)]:
+            for read_other in reading:
+                yield from read_other(item, kind, ctx)
         else:
             name = f"{version} {kind}" if isinstance(version, str) else kind or "(none)"
             tally.passed_over[name[:200]] += 1

@@ -117,7 +117,7 @@ def only_new_sql(fact: type[Fact]) -> str:
     return f"""
         DELETE FROM {BATCH}_rows WHERE fact_id IN (
             SELECT fact_id FROM fact.{fact.TABLE}
-            WHERE occurred_at BETWEEN make_timestamp(?::BIGINT) AND make_timestamp(?::BIGINT)
+            WHERE {_may_be_known(fact)}
         )
     """
 
@@ -127,7 +127,7 @@ def earlier_sql(fact: type[Fact]) -> str:
     """Sets ``observed_at`` of stored facts to the batch's where that is earlier. Parameters: the span of the batch."""
     return f"""
         UPDATE fact.{fact.TABLE} AS kept SET observed_at = batch.observed_at FROM {BATCH}_rows AS batch
-        WHERE kept.occurred_at BETWEEN make_timestamp(?::BIGINT) AND make_timestamp(?::BIGINT)
+        WHERE {_may_be_known(fact, "kept.")}
           AND kept.fact_id = batch.fact_id AND batch.observed_at < kept.observed_at
     """
 
@@ -137,7 +137,7 @@ def known_sql(fact: type[Fact]) -> str:
     """Counts stored facts in the span of the batch (its parameters): 0 means that everything in it is new."""
     return f"""
         SELECT count(*) FROM fact.{fact.TABLE}
-        WHERE occurred_at BETWEEN make_timestamp(?::BIGINT) AND make_timestamp(?::BIGINT)
+        WHERE {_may_be_known(fact)}
     """
 
 
@@ -145,14 +145,20 @@ def known_sql(fact: type[Fact]) -> str:
 def insert_sql(fact: type[Fact], known: bool) -> str:
     """Inserts the batch's rows; where facts in its span are ``known``, only those that are not. Parameters: the span, where known.
 
-    The trick to know: ``occurred_at`` is part of the identity, so only stored facts within the span can be the same, and the engine
-    skips all other blocks of the table.
+    The trick to know: the identity implies ``occurred_at``, so only stored facts within the span can be the same, and the engine
+    skips all other blocks of the table; ``Fact.UNSTAMPED`` names the rows of which that is not so.
     """
     names = ", ".join(f'"{column.name}"' for column in (*columns_of(fact), *KEY_COLUMNS))
     news = f"""
         ANTI JOIN (
             SELECT fact_id FROM fact.{fact.TABLE}
-            WHERE occurred_at BETWEEN make_timestamp(?::BIGINT) AND make_timestamp(?::BIGINT)
+            WHERE {_may_be_known(fact)}
         ) AS kept USING (fact_id)
     """
     return f"INSERT INTO fact.{fact.TABLE} ({names}) SELECT {names} FROM {BATCH}_rows {news if known else ''}"
+
+
+def _may_be_known(fact: type[Fact], prefix: str = "") -> str:
+    """A condition on stored rows: those that a row of the batch may be the same as. Parameters: the span of the batch."""
+    span = f"{prefix}occurred_at BETWEEN make_timestamp(?::BIGINT) AND make_timestamp(?::BIGINT)"
+    return span if fact.UNSTAMPED is None else f"({span} OR {prefix}{fact.UNSTAMPED})"

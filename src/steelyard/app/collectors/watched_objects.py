@@ -30,6 +30,7 @@ from steelyard.sources.shared.pods import PodView
 CHECKS_EVERY_US: Final = 5 * MINUTE_US
 """Contradictions between objects are looked for this often."""
 
+METADATA: Final = "PartialObjectMetadata"
 ALLOCATED_MAX: Final = 50_000
 EVENTS_MAX: Final = 10_000
 _TOGETHER: Final[Mapping[str, str]] = {"ResourceClaim": "claims", "ResourceSlice": "slices", "Node": "nodes"}
@@ -89,14 +90,15 @@ class WatchedObjects:
             self._events.pop(each.uid, None)
 
     def _document(self, seen: SeenObject) -> Any:
-        """The object, with the kind that an item of a list leaves out; and what has to be kept of it."""
+        """The object, with the kind that an item of a list leaves out or metadata alone hides; and what has to be kept of it."""
         try:
             found, _replaced = item_of(msgspec.Raw(seen.raw))
         except SourceMalformed as error:
             return error
         if not isinstance(found, dict):
             return found
-        found.setdefault("kind", seen.object_kind)
+        if found.get("kind", METADATA) == METADATA:  # an item of a list says none, metadata alone not its object's
+            found.update(kind=seen.object_kind, apiVersion=seen.api_version)
         found.setdefault("apiVersion", seen.api_version)
         metadata = found.get("metadata")
         uid = metadata.get("uid") if isinstance(metadata, dict) else None

@@ -27,6 +27,8 @@ STEMS: Final = (
     "pod_life",
     "mig_profile",
     "grant",
+    "pod_owner",
+    "workload",
     "pod",
     "claim",
     "known_span",

@@ -1,14 +1,15 @@
 """Whose a pod is: the controller that made it, and the workload that people know by name.
 
 ``pods`` calls ``read_owner``. The trick to know: the controller is one step up only (a Deployment's pod belongs to a ReplicaSet), so the
-root is found by the labels that each framework puts on its pods, then by the form of names; nothing is looked up elsewhere.
+root told here is found by the labels that each framework puts on its pods, then by the form of names. It is what counts where the chain of
+references was not seen; ``dim.pod`` climbs that (``ownership`` reads its steps).
 
 Sceptic's command: ``kubectl get pod POD -o jsonpath='{.metadata.ownerReferences}{.metadata.labels}'``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -71,7 +72,11 @@ def read_owner(view: PodView, ctx: ReadContext) -> Iterator[Fact]:
 
 def controller_of(view: PodView) -> Mapping[str, Any]:
     """The owner reference that controls the pod; an only one counts although it does not say so. Empty where there is none."""
-    references = view.owner_references
+    return controlling(view.owner_references)
+
+
+def controlling(references: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+    """Of an object's owner references the one that controls it; see ``controller_of``."""
     for reference in references:
         if reference.get("controller") is True:
             return reference
