@@ -6,6 +6,8 @@ import asyncio
 import json
 import re
 import signal
+import socket
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,6 +16,7 @@ from typing import Any
 
 import httpx
 import pytest
+import uvicorn
 from fastapi import FastAPI
 
 from steelyard.app import ingest_remote_write
@@ -202,6 +205,137 @@ def test_more_requests_than_are_held_are_asked_to_come_again(tmp_path: Path) -> 
         assert {answer.status_code for answer in answers} <= {204, 503}
         assert taken >= UNDER_WAY_MAX
         assert len(site.utilisation()) == taken
+
+
+def test_a_request_that_is_worked_on_is_not_sent_away_however_long_it_takes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate = threading.Event()
+    usual = ingest_remote_write.read_points
+
+    def slow(*arguments: Any, **more: Any) -> Any:
+        assert gate.wait(60)
+        return usual(*arguments, **more)
+
+    monkeypatch.setattr(ingest_remote_write, "read_points", slow)
+
+    async def asked(site: Receiver) -> httpx.Response:
+        async with site.client() as client:
+            asyncio.get_running_loop().call_later(0.5, gate.set)  # many times its patience
+            return await client.post(PATH, content=body_of((40.0, AT_MS)))
+
+    with receiver(tmp_path, patience_seconds=0.02) as site:
+        assert asyncio.run(asked(site)).status_code == 204
+        assert site.utilisation() == [("GPU-aaaa", AT, 0.4)]
+
+
+def test_a_body_that_comes_again_gets_the_answer_of_the_first_and_is_read_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = []
+    usual = ingest_remote_write.read_points
+    monkeypatch.setattr(
+        ingest_remote_write, "read_points", lambda *args, **more: (read.append(1), usual(*args, **more))[1]
+    )
+    body = body_of((40.0, AT_MS))
+
+    async def asked(site: Receiver) -> list[int]:
+        async with site.client() as client:
+            with site.store.transaction():
+                first = await client.post(PATH, content=body)
+                site.write._patience_seconds = 60
+                second = asyncio.create_task(client.post(PATH, content=body))
+                await asyncio.sleep(0)
+            third = await client.post(PATH, content=body)
+            fourth = await client.post(PATH, content=body)
+            return [first.status_code, (await second).status_code, third.status_code, fourth.status_code]
+
+    with receiver(tmp_path, patience_seconds=0.05) as site:
+        assert asyncio.run(asked(site)) == [503, 204, 204, 204]
+        assert len(read) == 1
+        assert site.utilisation() == [("GPU-aaaa", AT, 0.4)]
+
+
+def test_a_body_whose_storing_failed_is_stored_when_it_comes_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(_tables: Any) -> Any:
+        raise OSError(28, "No space left on device")
+
+    with receiver(tmp_path) as site:
+        with monkeypatch.context() as patched:
+            patched.setattr(site.store, "append_tables", full)
+            (failed,) = site.post(body_of((40.0, AT_MS)))
+        assert failed.status_code // 100 == 5
+        assert int(failed.headers["Retry-After"]) > 0
+        (taken,) = site.post(body_of((40.0, AT_MS)))
+        assert taken.status_code == 204
+        assert site.utilisation() == [("GPU-aaaa", AT, 0.4)]
+
+
+def test_only_so_many_samples_go_into_one_transaction(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ingest_remote_write, "POINTS_AT_ONCE", 3)
+    with receiver(tmp_path) as site:
+        sizes: list[int] = []
+        usual = site.write._write
+
+        def noted(batches: Any) -> None:
+            sizes.append(sum(len(batch.points) for batch in batches))
+            usual(batches)
+
+        monkeypatch.setattr(site.write, "_write", noted)
+        bodies = [body_of(*((40.0, AT_MS + 10 * n + k) for k in range(2))) for n in range(5)]
+        bodies.append(body_of(*((40.0, AT_MS + 100 + k) for k in range(7))))
+        assert {answer.status_code for answer in site.post(*bodies)} == {204}
+        assert sum(sizes) == 17
+        assert all(size <= 3 or size == 7 for size in sizes)
+
+
+@contextmanager
+def listening(app: FastAPI) -> Iterator[int]:
+    """The app on a port of loopback."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    server = uvicorn.Server(uvicorn.Config(app, log_level="critical", lifespan="off"))
+    thread = threading.Thread(target=server.run, args=([listener],), daemon=True)
+    thread.start()
+    try:
+        yield listener.getsockname()[1]
+    finally:
+        server.should_exit = True
+        thread.join(60)
+        listener.close()
+
+
+def test_a_real_prometheus_that_is_sent_away_comes_again_and_nothing_is_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ingest_remote_write, "RETRY_SECONDS", 1)
+    sent_away = threading.Semaphore(0)
+    with receiver(tmp_path, patience_seconds=0.2) as site, exporters({"dcgm": TEXT}) as exporter:
+        usual = site.write._busy
+        monkeypatch.setattr(site.write, "_busy", lambda: (sent_away.release(), usual())[1])
+        with listening(site.app) as port:
+            target = {
+                "url": f"http://127.0.0.1:{port}{PATH}",
+                "authorization": {"credentials": site.token},
+                "queue_config": {"max_shards": 1, "batch_send_deadline": "250ms", "max_backoff": "1s"},
+            }
+            with prometheus(tmp_path / "prometheus", exporter, remote_write=target) as url:
+                with site.store.transaction():
+                    for _ in range(2):
+                        assert sent_away.acquire(timeout=60)
+                end = exporter.await_scrapes()
+                for _turn in range(120):
+                    stored = {at for _uuid, at, _ratio in site.utilisation()}
+                    if stored and max(stored) >= end:
+                        break
+                    exporter.await_scrapes(1)
+                with PrometheusApi(PrometheusEndpoint(url)) as api:
+                    window = Window(end - 10 * MINUTE_US, end)
+                    points = list(api.points(["DCGM_FI_DEV_GPU_UTIL"], window, ReadContext()))
+    scraped = {point.at for point in points if isinstance(point, MetricPoint)}
+    assert scraped
+    assert scraped <= stored
 
 
 def test_a_free_card_is_not_the_exporters_even_where_a_scrape_comes_in_pieces(tmp_path: Path) -> None:

@@ -58,7 +58,7 @@ def dumped(value: Any) -> bytes:
 def problem_response(document: Mapping[str, Any], headers: Mapping[str, str] | None = None) -> Response:
     """A problem document as an answer, with a Retry-After where it says when to come again."""
     more = dict(headers or {})
-    if document["status"] == 503 and "Retry-After" not in more:
+    if document["status"] in (503, 507) and "Retry-After" not in more:
         more["Retry-After"] = str(max(1, round(document.get("retry_after_seconds", 1))))
     return Response(dumped(document), document["status"], more, media_type=problems.MEDIA_TYPE)
 
