@@ -25,6 +25,7 @@ def posting_parameters(settings: Settings) -> PostingParameters:
         grain_us=settings.grain_minutes * MINUTE_US,
         floor_by_slots=settings.floor_by_slots,
         history_days_max=settings.history_days_max,
+        leak_grace_us=settings.leak_grace_minutes * MINUTE_US,
         tenant_rules=rules or DEFAULT_RULES,
         model_weights=weights,
     )

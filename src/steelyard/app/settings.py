@@ -26,6 +26,7 @@ from steelyard.app.source_settings import (
     PrometheusSetting,
     ScrapeSetting,
 )
+from steelyard.definitions.quota_balance import LEAK_GRACE_MINUTES
 from steelyard.primitives.errors import UsageError
 from steelyard.primitives.i18n import _, is_spoken, languages
 from steelyard.sources.shared.context import ReadSettings, SharedScheme
@@ -94,7 +95,8 @@ class Settings(BaseSettings):
     """All settings, with defaults that are right for a stock installation.
 
     cluster: the name that facts carry where a command names none. grain_minutes: the ledgers' grain. floor_by_slots: a vGPU holds at least
-    1 / split count. history_days_max: how far back from the latest evidence the ledgers of time reach. model_weights: model glob -> weight
+    1 / split count. history_days_max: how far back from the latest evidence the ledgers of time reach. leak_grace_minutes: quota that is
+    admitted and without a live pod for longer is leaked. model_weights: model glob -> weight
     of a normalised GPU-hour (reference = 1). hami_memory_scaling: node -> factor of HAMi's ``--device-memory-scaling``. hami_timezone,
     smi_timezone: the zones in which the scheduler's handshake stamps and the hosts' nvidia-smi stamps are written. scrape, prometheus,
     kubernetes, audit_log: what ``steelyard serve`` collects.
@@ -109,6 +111,7 @@ class Settings(BaseSettings):
     grain_minutes: Literal[60, 30, 15] = 60
     floor_by_slots: bool = False
     history_days_max: int = Field(default=3_660, ge=1, le=36_600)
+    leak_grace_minutes: int = Field(default=LEAK_GRACE_MINUTES, ge=0, le=10_080)
     tenant_rules: tuple[TenantRule, ...] = ()
     model_weights: dict[str, _Weight] = Field(default_factory=dict)
     shared_schemes: tuple[SchemeSetting, ...] = Field(default_factory=_default_schemes)

@@ -11,10 +11,11 @@ import msgspec
 
 from steelyard.definitions.grain import check_grain
 from steelyard.definitions.normalised_gpu_hours import REFERENCE_WEIGHT_PPM
+from steelyard.definitions.quota_balance import LEAK_GRACE_MINUTES
 from steelyard.definitions.tenant import DEFAULT_RULES, TenantRule
 from steelyard.primitives.errors import UsageError
 from steelyard.primitives.i18n import _
-from steelyard.primitives.instant import HOUR_US, DurationUs, Instant
+from steelyard.primitives.instant import HOUR_US, MINUTE_US, DurationUs, Instant
 
 HISTORY_DAYS_MAX: Final = 3660
 """Ten years."""
@@ -40,6 +41,7 @@ class PostingParameters:
     floor_by_slots: a vGPU counts at least 1 / split count of its card. weight_default_ppm: of a model that no weight names.
     history_days_max: how far before the latest evidence the ledgers of time reach. What is stamped earlier comes from a broken clock far more often
     than from an old estate, and would be posted grain by grain: it is left out, and findings name it.
+    leak_grace_us: what is admitted and without a live pod for longer than this is leaked quota.
     Raises UsageError for a grain that cannot be set and a history of no day.
     """
 
@@ -49,6 +51,7 @@ class PostingParameters:
     model_weights: tuple[ModelWeight, ...] = ()
     weight_default_ppm: int = REFERENCE_WEIGHT_PPM
     history_days_max: int = HISTORY_DAYS_MAX
+    leak_grace_us: DurationUs = LEAK_GRACE_MINUTES * MINUTE_US
 
     def __post_init__(self) -> None:
         check_grain(self.grain_us)
@@ -66,6 +69,7 @@ class PostingParameters:
             "floor_by_slots": self.floor_by_slots,
             "weight_default_ppm": self.weight_default_ppm,
             "history_days_max": self.history_days_max,
+            "leak_grace_us": self.leak_grace_us,
         }
 
     def settings_hash(self) -> str:
