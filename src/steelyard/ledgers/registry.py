@@ -233,9 +233,17 @@ QUOTA: Final = Ledger(
     sql_file="quota.sql",
     open_when=_RUNNING_GRAIN,
     stages=(
-        "quota_key", "quota_said", "quota_told", "quota_leak", "quota_interval", "quota_use", "quota_span", "quota_pool", "quota_refused",
+        "quota_key",
+        "quota_said",
+        "quota_told",
+        "quota_leak",
+        "quota_interval",
+        "quota_use",
+        "quota_span",
+        "quota_pool",
+        "quota_refused",
         "quota_now",
-    ),  # fmt: skip
+    ),
 )
 
 LEDGERS: Final[tuple[Ledger, ...]] = (HOLDING, SUPPLY, USAGE, WAIT, QUOTA)
