@@ -70,6 +70,7 @@ RESOURCE_KINDS: Final[Sequence[ResourceKind]] = (
     NODES,
     EVENTS,
     ResourceKind("Namespace", "namespaces", ("v1",), namespaced=False),
+    ResourceKind("ResourceQuota", "resourcequotas", ("v1",)),
     ResourceKind("ReplicaSet", "replicasets", ("v1",), "apps", metadata_only=True, tracks_gone=False),
     ResourceKind("Deployment", "deployments", ("v1",), "apps", metadata_only=True, tracks_gone=False),
     ResourceKind("StatefulSet", "statefulsets", ("v1",), "apps", metadata_only=True, tracks_gone=False),
