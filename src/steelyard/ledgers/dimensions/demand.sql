@@ -1,7 +1,7 @@
 -- What waits as one: a Workload, a Volcano job with its PodGroup (or a PodGroup alone), else a pod with its retries. A workload that only the audit log
 -- tells of has the uid `name:<namespace>/<name>` and no word of its own.
 -- evictions_*, past_run_us, whole_seen_at, inactive_at, first_seen_at: what `wait` needs to tell a known wait from one that cannot be recovered.
--- is_gated: the pod was seen behind a scheduling gate. is_kueue_pod: Kueue manages it, and its workload was not seen.
+-- demand_no: numbers demands within one posting, for joins. is_gated: the pod was seen behind a scheduling gate. is_kueue_pod: Kueue manages it, and its workload was not seen.
 WITH local_queues AS (
   SELECT cluster, namespace, queue, arg_max(parent, occurred_at) AS parent
   FROM fact.queue
@@ -67,7 +67,7 @@ demands AS (
     CASE WHEN g.finished_at IS NOT NULL THEN 'finished' WHEN g.gone_at IS NOT NULL THEN 'abandoned' END AS end_kind,
     g.first_seen_at, g.last_seen_at, CASE WHEN g.object_kind = 'Workload' THEN 'kueue' ELSE 'volcano' END AS scheduler, g.phase,
     CAST(NULL AS BIGINT) AS attempts, coalesce(m.pods_seen_count, 0) AS pods_seen_count, g.evictions_count, g.evictions_first_count,
-    g.past_run_us, g.whole_seen_at, g.inactive_at, FALSE AS is_gated, FALSE AS is_kueue_pod
+    g.past_run_us, g.whole_seen_at, g.last_word_at, g.inactive_at, FALSE AS is_gated, FALSE AS is_kueue_pod
   FROM dim.gang AS g
   LEFT JOIN local_queues AS q ON q.cluster = g.cluster AND q.namespace = g.namespace AND q.queue = g.queue
   LEFT JOIN members AS m ON m.cluster = g.cluster AND m.demand_id = g.object_uid
@@ -76,7 +76,7 @@ demands AS (
   UNION ALL
   SELECT
     s.cluster, s.object_uid, 'workload', s.namespace, s.name, NULL, NULL, 'Workload', s.name, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
-    s.first_seen_at, s.last_seen_at, 'kueue', NULL, NULL, 0, 0, 0, NULL, NULL, NULL, FALSE, FALSE
+    s.first_seen_at, s.last_seen_at, 'kueue', NULL, NULL, 0, 0, 0, NULL, NULL, NULL, NULL, FALSE, FALSE
   FROM strangers AS s
   UNION ALL
   SELECT
@@ -93,7 +93,7 @@ demands AS (
       WHEN gone_by_at IS NOT NULL OR deletion_at IS NOT NULL AND source IN (SELECT source FROM fact.source_status WHERE kind = 'trace')
         THEN 'abandoned'
     END,
-    first_seen_at, last_seen_at, scheduler, phase, attempts, attempts, 0, 0, NULL, NULL, NULL, is_gated,
+    first_seen_at, last_seen_at, scheduler, phase, attempts, attempts, 0, 0, NULL, NULL, NULL, NULL, is_gated,
     labels <> '{}' AND (
       coalesce(json_extract_string(labels, '$."kueue.x-k8s.io/managed"') = 'true', FALSE)
       OR json_extract_string(labels, '$."kueue.x-k8s.io/queue-name"') IS NOT NULL
@@ -122,11 +122,11 @@ tenants AS (
   GROUP BY d.cluster, d.demand_id
 )
 SELECT
-  d.cluster, d.demand_id, d.demand_kind, d.namespace, d.name, d.queue, d.local_queue, d.workload_kind, d.workload_name,
+  row_number() OVER () AS demand_no, d.cluster, d.demand_id, d.demand_kind, d.namespace, d.name, d.queue, d.local_queue, d.workload_kind, d.workload_name,
   coalesce(d.tenant, t.tenant, 'unmapped') AS tenant,
   c.person, CASE WHEN c.person IS NOT NULL THEN 'creator' END AS person_basis,
   d.priority, d.gpu_milli, d.pods_count, d.least_count, d.created_at, d.ended_at, d.end_kind, d.first_seen_at, d.last_seen_at, d.scheduler,
-  d.phase, d.attempts, d.pods_seen_count, d.evictions_count, d.evictions_first_count, d.past_run_us, d.whole_seen_at, d.inactive_at, d.is_gated,
+  d.phase, d.attempts, d.pods_seen_count, d.evictions_count, d.evictions_first_count, d.past_run_us, d.whole_seen_at, d.last_word_at, d.inactive_at, d.is_gated,
   d.is_kueue_pod
 FROM demands AS d
 LEFT JOIN creators AS c

@@ -62,7 +62,7 @@ SELECT
     AS last_seen_at,
   greatest(g.evictions_count, CASE WHEN g.word.past_run_us > 0 THEN 1 ELSE 0 END) AS evictions_count,
   CASE WHEN g.word.past_run_us > 0 AND g.evictions_count = 0 THEN 1 ELSE g.evictions_first_count END AS evictions_first_count,
-  g.whole_seen_at,
+  g.whole_seen_at, g.last_seen_at AS last_word_at,
   CASE WHEN NOT g.word.active THEN g.inactive_at END AS inactive_at
 FROM gangs AS g
 LEFT JOIN gone AS o ON o.cluster = g.cluster AND o.object_uid = g.object_uid

@@ -1,106 +1,117 @@
 -- The changes of each demand in one vocabulary (definitions/queue_wait.py), each once. One change is told by the object's condition, by a status patch in the
 -- audit log (the same stamp) and by an event: all are kept to the second, as conditions are; the best evidence names it. An event that comes
--- within a second of what a condition tells is that change. `follows`: the step before it, NULL = none.
--- basis `watch`: the change has no stamp, `at` is when it was first seen so, a bound.
-WITH names AS (
-  SELECT cluster, namespace, name, object_uid, created_at FROM dim.gang WHERE object_kind = 'Workload'
+-- within a second of what a condition tells is that change.
+-- basis `watch`: the change has no stamp, `at` is when it was first seen so, a bound. step_no, basis_no, follows_no (the step before it; NULL = none) are
+-- 0 created, 1 evicted, 2 released, 3 backoff_until, 4 ungated, 5 reserved, 6 admitted, 7 scheduled, 8 running, 9 finished, 10 abandoned, which is
+-- the order of steps that share an instant; and 0 object, 1 audit, 2 trace, 3 event, 4 watch. is_deactivation: of an eviction.
+WITH gang_demands AS (
+  SELECT demand_no, cluster, demand_id, demand_kind, namespace, name, created_at, ended_at, end_kind, inactive_at
+  FROM dim.demand
+  WHERE demand_kind <> 'pod'
 ),
-unnamed AS (
-  SELECT DISTINCT cluster, object_uid, namespace, object_name, occurred_at
-  FROM fact.transition
-  WHERE object_kind = 'Workload' AND starts_with(object_uid, 'name:')
-),
+-- Of a workload that is told of by its name alone: the one that had it then.
 called AS (
-  SELECT u.cluster, u.object_uid AS name_uid, u.occurred_at, arg_max(n.object_uid, n.created_at) AS object_uid
-  FROM unnamed AS u
-  JOIN names AS n ON n.cluster = u.cluster AND n.namespace = u.namespace AND n.name = u.object_name
-  WHERE coalesce(n.created_at <= u.occurred_at, TRUE)
-  GROUP BY u.cluster, u.object_uid, u.occurred_at
-),
--- 0 created, 1 evicted, 2 released, 3 backoff_until, 4 ungated, 5 reserved, 6 admitted, 7 scheduled, 8 running, 9 finished, 10 abandoned:
--- the order of steps that share an instant. Basis: 0 object, 1 audit, 2 trace, 3 event, 4 watch.
-conditions AS (
   SELECT
-    t.cluster, t.object_uid, t.occurred_at, t.reason,
-    CASE
-      WHEN t.item = 'QuotaReserved' AND t.value = 'True' THEN 5
-      WHEN t.item = 'QuotaReserved' AND t.value = 'False' THEN 2
-      WHEN t.value <> 'True' THEN NULL
-      WHEN t.item = 'Evicted' THEN 1
-      WHEN t.item = 'Admitted' THEN 6
-      WHEN t.item = 'PodsReady' THEN 8
-      WHEN t.item = 'Finished' THEN 9
-    END AS step_no,
-    CASE WHEN t.time_basis = 'observed' THEN 4 WHEN t.source = 'audit_log' THEN 1 ELSE 0 END AS basis_no
+    t.cluster, t.object_uid, t.occurred_at, t.item, t.value, t.reason, t.time_basis, t.source, t.natural_key,
+    arg_max(d.demand_no, d.created_at) AS demand_no
   FROM fact.transition AS t
-  WHERE t.object_kind = 'Workload' AND t.object_group = 'kueue.x-k8s.io' AND t.aspect = 'condition'
-),
-stamped AS (
-  SELECT
-    c.cluster, CASE WHEN starts_with(c.object_uid, 'name:') THEN coalesce(n.object_uid, c.object_uid) ELSE c.object_uid END AS demand_id,
-    c.occurred_at AS step_at, c.step_no, c.basis_no, CASE WHEN c.step_no = 1 THEN c.reason END AS reason
-  FROM conditions AS c
-  LEFT JOIN called AS n ON n.cluster = c.cluster AND n.name_uid = c.object_uid AND n.occurred_at = c.occurred_at
-  WHERE c.step_no IS NOT NULL
-  UNION ALL
-  SELECT cluster, object_uid, created_at, 0, 0, NULL FROM dim.gang WHERE created_at IS NOT NULL
-  UNION ALL
-  SELECT cluster, object_uid, finished_at, 9, 0, NULL FROM dim.gang WHERE finished_at IS NOT NULL
-  UNION ALL
-  SELECT cluster, object_uid, gone_at, 10, 0, NULL FROM dim.gang WHERE gone_at IS NOT NULL
-  UNION ALL
-  SELECT cluster, object_uid, inactive_at, 10, 4, NULL FROM dim.gang WHERE inactive_at IS NOT NULL
-  UNION ALL
-  SELECT cluster, object_uid, requeue_at, 3, 0, NULL FROM fact.gang WHERE requeue_at IS NOT NULL AND object_kind = 'Workload'
-  UNION ALL
-  SELECT
-    cluster, object_uid, occurred_at, CASE WHEN value = 'Running' THEN 8 ELSE 9 END, CASE WHEN time_basis = 'observed' THEN 4 ELSE 0 END, NULL
-  FROM fact.transition
-  WHERE aspect = 'phase'
-    AND (
-      object_kind = 'Job' AND object_group = 'batch.volcano.sh' AND value IN ('Running', 'Completed', 'Failed', 'Terminated', 'Aborted')
-      OR object_kind = 'PodGroup' AND object_group = 'scheduling.volcano.sh' AND value IN ('Running', 'Completed')
-    )
-),
-stated AS (
-  SELECT cluster, demand_id, date_trunc('second', step_at) AS step_at, step_no, min(basis_no) AS basis_no, max(reason) AS reason
-  FROM stamped
+  JOIN gang_demands AS d
+    ON d.cluster = t.cluster AND d.namespace = t.namespace AND d.name = t.object_name AND d.demand_kind = 'workload'
+    AND d.created_at <= t.occurred_at
+  WHERE t.object_kind = 'Workload' AND t.aspect = 'condition' AND starts_with(t.object_uid, 'name:')
   GROUP BY ALL
+),
+conditions AS (
+  SELECT d.demand_no, t.occurred_at, t.item, t.value, t.reason, t.time_basis, t.source
+  FROM fact.transition AS t
+  JOIN gang_demands AS d ON d.cluster = t.cluster AND d.demand_id = t.object_uid
+  WHERE t.object_kind = 'Workload' AND t.object_group = 'kueue.x-k8s.io' AND t.aspect = 'condition'
+  UNION ALL
+  SELECT demand_no, occurred_at, item, value, reason, time_basis, source FROM called
+),
+stamped AS NOT MATERIALIZED (
+  SELECT
+    demand_no, date_trunc('second', occurred_at) AS step_at,
+    CASE
+      WHEN item = 'QuotaReserved' AND value = 'True' THEN 5
+      WHEN item = 'QuotaReserved' AND value = 'False' THEN 2
+      WHEN value <> 'True' THEN NULL
+      WHEN item = 'Evicted' THEN 1
+      WHEN item = 'Admitted' THEN 6
+      WHEN item = 'PodsReady' THEN 8
+      WHEN item = 'Finished' THEN 9
+    END AS step_no,
+    CASE WHEN time_basis = 'observed' THEN 4 WHEN source = 'audit_log' THEN 1 ELSE 0 END AS basis_no,
+    item = 'Evicted' AND starts_with(reason, 'Deactivated') AS is_deactivation
+  FROM conditions
+  WHERE item IN ('QuotaReserved', 'Evicted', 'Admitted', 'PodsReady', 'Finished')
 ),
 heard AS (
-  SELECT
-    d.cluster, coalesce(g.object_uid, n.object_uid, d.subject_uid) AS demand_id, date_trunc('second', d.occurred_at) AS step_at,
+  SELECT DISTINCT
+    coalesce(g.demand_no, n.demand_no) AS demand_no, date_trunc('second', d.occurred_at) AS step_at,
     CASE d.verdict WHEN 'reserved' THEN 5 WHEN 'admitted' THEN 6 ELSE 1 END AS step_no,
     3 AS basis_no,
-    max(CASE WHEN d.verdict = 'deactivated' OR contains(d.reason, 'Deactivated') THEN 'Deactivated' WHEN d.verdict = 'evicted' THEN d.reason END)
-      AS reason
+    d.verdict = 'deactivated' OR coalesce(contains(d.reason, 'Deactivated'), FALSE) AS is_deactivation
   FROM fact.decision AS d
-  LEFT JOIN names AS g ON g.cluster = d.cluster AND g.object_uid = d.subject_uid
-  LEFT JOIN names AS n ON n.cluster = d.cluster AND n.namespace = d.namespace AND n.name = d.subject_name
+  LEFT JOIN gang_demands AS g ON g.cluster = d.cluster AND g.demand_id = d.subject_uid
+  LEFT JOIN gang_demands AS n
+    ON n.cluster = d.cluster AND n.namespace = d.namespace AND n.name = d.subject_name AND n.demand_kind = 'workload'
   WHERE d.subject_kind = 'Workload' AND d.evidence = 'event' AND d.verdict IN ('reserved', 'admitted', 'evicted', 'deactivated')
-    AND coalesce(g.object_uid, n.object_uid, d.subject_uid) IS NOT NULL
-  GROUP BY ALL
+    AND coalesce(g.demand_no, n.demand_no) IS NOT NULL
+),
+near AS (
+  SELECT s.demand_no, s.step_no, s.step_at
+  FROM stamped AS s
+  SEMI JOIN heard AS h ON h.demand_no = s.demand_no
 ),
 told AS (
-  SELECT * FROM stated
+  SELECT * FROM stamped WHERE step_no IS NOT NULL
   UNION ALL
   SELECT h.*
   FROM heard AS h
   WHERE NOT EXISTS (
     SELECT 1
-    FROM stated AS s
-    WHERE s.cluster = h.cluster AND s.demand_id = h.demand_id AND s.step_no = h.step_no
+    FROM near AS s
+    WHERE s.demand_no = h.demand_no AND s.step_no = h.step_no
       AND h.step_at BETWEEN s.step_at - INTERVAL 1 SECOND AND s.step_at + INTERVAL 1 SECOND
+  )
+  UNION ALL
+  SELECT demand_no, created_at, 0, 0, FALSE FROM gang_demands WHERE created_at IS NOT NULL
+  UNION ALL
+  SELECT demand_no, date_trunc('second', ended_at), CASE WHEN end_kind = 'finished' THEN 9 ELSE 10 END, 0, FALSE
+  FROM gang_demands
+  WHERE ended_at IS NOT NULL
+  UNION ALL
+  SELECT demand_no, inactive_at, 10, 4, FALSE FROM gang_demands WHERE inactive_at IS NOT NULL
+  UNION ALL
+  SELECT d.demand_no, g.requeue_at, 3, 0, FALSE
+  FROM fact.gang AS g
+  JOIN gang_demands AS d ON d.cluster = g.cluster AND d.demand_id = g.object_uid
+  WHERE g.requeue_at IS NOT NULL AND g.object_kind = 'Workload'
+  UNION ALL
+  SELECT
+    d.demand_no, date_trunc('second', t.occurred_at), CASE WHEN t.value = 'Running' THEN 8 ELSE 9 END,
+    CASE WHEN t.time_basis = 'observed' THEN 4 ELSE 0 END, FALSE
+  FROM fact.transition AS t
+  JOIN gang_demands AS d ON d.cluster = t.cluster AND d.demand_id = t.object_uid
+  WHERE t.aspect = 'phase' AND (
+    t.object_kind = 'Job' AND t.object_group = 'batch.volcano.sh' AND t.value IN ('Running', 'Completed', 'Failed', 'Terminated', 'Aborted')
+    OR t.object_kind = 'PodGroup' AND t.object_group = 'scheduling.volcano.sh' AND t.value IN ('Running', 'Completed')
   )
 ),
 ordered AS (
-  SELECT *, lag(step_no) OVER (PARTITION BY cluster, demand_id ORDER BY step_at, step_no) AS follows_no FROM told
+  SELECT
+    demand_no, step_at, CAST(step_no AS TINYINT) AS step_no, CAST(basis_no AS TINYINT) AS basis_no, is_deactivation,
+    lag(step_no) OVER demand_steps AS follows_no, lag(step_at) OVER demand_steps AS follows_at
+  FROM told
+  WINDOW demand_steps AS (PARTITION BY demand_no ORDER BY step_at, step_no, basis_no, is_deactivation DESC)
 ),
--- QuotaReserved=False before anything was reserved is the first refusal, and its stamp stays: no release. A second PodsReady is a recovery.
+-- The same change told again says nothing new. QuotaReserved=False before anything was reserved is the first refusal, and its stamp stays: no release.
+-- A second PodsReady is a recovery.
 gangs AS (
-  SELECT cluster, demand_id, step_at, step_no, basis_no, reason, follows_no
+  SELECT demand_no, step_at, step_no, basis_no, is_deactivation, CAST(follows_no AS TINYINT) AS follows_no
   FROM ordered
-  WHERE CASE step_no
+  WHERE NOT coalesce(follows_no = step_no AND follows_at = step_at, FALSE) AND CASE step_no
     WHEN 1 THEN coalesce(follows_no NOT IN (1, 9, 10), TRUE)
     WHEN 2 THEN coalesce(follows_no > 0, FALSE)
     WHEN 3 THEN coalesce(follows_no = 2, FALSE)
@@ -113,25 +124,22 @@ gangs AS (
 ),
 -- A gang is placed when as many of its pods are as it needs, after each admission (Kueue), or once (a PodGroup alone).
 placed AS (
-  SELECT m.cluster, m.demand_id, m.demand_kind, p.scheduled_at
+  SELECT d.demand_no, d.least_count, p.scheduled_at
   FROM dim.demand_pod AS m
   JOIN dim.pod_life AS p ON p.cluster = m.cluster AND p.pod_uid = m.pod_uid
-  JOIN dim.gang AS g ON g.cluster = m.cluster AND g.object_uid = m.demand_id AND g.object_kind <> 'Job'
+  JOIN dim.demand AS d ON d.cluster = m.cluster AND d.demand_id = m.demand_id AND d.workload_kind <> 'vcjob'
   WHERE m.demand_kind <> 'pod' AND p.scheduled_at IS NOT NULL
 ),
-admissions AS (
-  SELECT cluster, demand_id, step_at FROM gangs WHERE step_no IN (0, 6)
-),
 rounds AS (
-  SELECT p.cluster, p.demand_id, p.scheduled_at, a.step_at AS admitted_at
+  SELECT p.demand_no, p.least_count, p.scheduled_at, a.step_at AS admitted_at
   FROM placed AS p
-  ASOF JOIN admissions AS a ON a.cluster = p.cluster AND a.demand_id = p.demand_id AND p.scheduled_at >= a.step_at
+  ASOF JOIN (SELECT demand_no, step_at FROM gangs WHERE step_no IN (0, 6) AND demand_no IN (SELECT demand_no FROM placed)) AS a
+    ON a.demand_no = p.demand_no AND p.scheduled_at >= a.step_at
 ),
 enough AS (
-  SELECT r.cluster, r.demand_id, r.scheduled_at
-  FROM rounds AS r
-  JOIN dim.demand AS d ON d.cluster = r.cluster AND d.demand_id = r.demand_id
-  QUALIFY row_number() OVER (PARTITION BY r.cluster, r.demand_id, r.admitted_at ORDER BY r.scheduled_at) = coalesce(d.least_count, 1)
+  SELECT demand_no, scheduled_at
+  FROM rounds
+  QUALIFY row_number() OVER (PARTITION BY demand_no, admitted_at ORDER BY scheduled_at) = coalesce(least_count, 1)
 ),
 ungated AS (
   SELECT t.cluster, t.object_uid AS pod_uid, min(t.observed_at) AS ungated_at
@@ -143,7 +151,7 @@ ungated AS (
 traces AS (SELECT DISTINCT cluster, source FROM fact.source_status WHERE kind = 'trace'),
 pods AS (
   SELECT
-    m.cluster, m.demand_id, p.pod_uid, p.created_at,
+    d.demand_no, p.pod_uid, p.created_at,
     CASE WHEN d.is_gated THEN u.ungated_at END AS ungated_at,
     coalesce(stamp_after_creation(p.created_at, p.scheduled_at), p.started_at, p.first_container_at, p.bound_seen_at) AS scheduled_at,
     stamp_after_creation(p.created_at, p.scheduled_at) IS NOT NULL AS is_stamped,
@@ -160,32 +168,33 @@ pods AS (
   WHERE m.demand_kind = 'pod'
 ),
 pod_steps AS (
-  SELECT cluster, demand_id, pod_uid, created_at AS step_at, 0 AS step_no, basis_no FROM pods WHERE created_at IS NOT NULL
+  SELECT demand_no, pod_uid, created_at AS step_at, 0 AS step_no, basis_no FROM pods WHERE created_at IS NOT NULL
   UNION ALL
-  SELECT cluster, demand_id, pod_uid, ungated_at, 4, 4 FROM pods WHERE ungated_at < coalesce(scheduled_at, TIMESTAMP '9999-12-31')
+  SELECT demand_no, pod_uid, ungated_at, 4, 4 FROM pods WHERE ungated_at < coalesce(scheduled_at, TIMESTAMP '9999-12-31')
   UNION ALL
-  SELECT cluster, demand_id, pod_uid, scheduled_at, 7, CASE WHEN is_stamped THEN basis_no ELSE 4 END FROM pods WHERE scheduled_at IS NOT NULL
+  SELECT demand_no, pod_uid, scheduled_at, 7, CASE WHEN is_stamped THEN basis_no ELSE 4 END FROM pods WHERE scheduled_at IS NOT NULL
   UNION ALL
-  SELECT cluster, demand_id, pod_uid, first_container_at, 8, basis_no FROM pods WHERE first_container_at >= scheduled_at
+  SELECT demand_no, pod_uid, first_container_at, 8, basis_no FROM pods WHERE first_container_at >= scheduled_at
   UNION ALL
-  SELECT cluster, demand_id, pod_uid, finished_at, 9, basis_no FROM pods WHERE finished_at IS NOT NULL
+  SELECT demand_no, pod_uid, finished_at, 9, basis_no FROM pods WHERE finished_at IS NOT NULL
   UNION ALL
-  SELECT cluster, demand_id, pod_uid, gone_at, 10, basis_no FROM pods WHERE gone_at IS NOT NULL AND finished_at IS NULL
+  SELECT demand_no, pod_uid, gone_at, 10, basis_no FROM pods WHERE gone_at IS NOT NULL AND finished_at IS NULL
 ),
 numbered AS (
-  SELECT cluster, demand_id, step_at, step_no, basis_no, reason, follows_no, CAST(NULL AS VARCHAR) AS pod_uid FROM gangs
+  SELECT demand_no, step_at, step_no, basis_no, is_deactivation, follows_no, CAST(NULL AS VARCHAR) AS pod_uid FROM gangs
   UNION ALL
-  SELECT cluster, demand_id, scheduled_at, 7, 0, NULL, NULL, NULL FROM enough
+  SELECT demand_no, scheduled_at, 7, 0, FALSE, NULL, NULL FROM enough
   UNION ALL
-  SELECT
-    cluster, demand_id, step_at, step_no, basis_no, NULL, lag(step_no) OVER (PARTITION BY cluster, pod_uid ORDER BY step_no), pod_uid
+  SELECT demand_no, step_at, step_no, basis_no, FALSE, lag(step_no) OVER (PARTITION BY demand_no, pod_uid ORDER BY step_no), pod_uid
   FROM pod_steps
 )
 SELECT
-  cluster, demand_id, step_at AS "at",
-  ['created', 'evicted', 'released', 'backoff_until', 'ungated', 'reserved', 'admitted', 'scheduled', 'running', 'finished', 'abandoned'][step_no + 1] AS step,
-  ['object', 'audit', 'trace', 'event', 'watch'][basis_no + 1] AS basis,
-  reason,
-  ['created', 'evicted', 'released', 'backoff_until', 'ungated', 'reserved', 'admitted', 'scheduled', 'running', 'finished', 'abandoned'][follows_no + 1] AS follows,
-  step_no, basis_no, pod_uid
-FROM numbered
+  d.cluster, d.demand_id, n.step_at AS "at",
+  CASE n.step_no
+    WHEN 0 THEN 'created' WHEN 1 THEN 'evicted' WHEN 2 THEN 'released' WHEN 3 THEN 'backoff_until' WHEN 4 THEN 'ungated' WHEN 5 THEN 'reserved'
+    WHEN 6 THEN 'admitted' WHEN 7 THEN 'scheduled' WHEN 8 THEN 'running' WHEN 9 THEN 'finished' ELSE 'abandoned'
+  END AS step,
+  CASE n.basis_no WHEN 0 THEN 'object' WHEN 1 THEN 'audit' WHEN 2 THEN 'trace' WHEN 3 THEN 'event' ELSE 'watch' END AS basis,
+  n.demand_no, n.step_no, n.basis_no, n.follows_no, n.is_deactivation, n.pod_uid
+FROM numbered AS n
+JOIN dim.demand AS d ON d.demand_no = n.demand_no
