@@ -14,6 +14,7 @@ from typing import Any, Final
 from steelyard.facts.base import Fact
 from steelyard.facts.queue import Queue
 from steelyard.facts.quota import Quota
+from steelyard.sources.shared.accelerators import CARDS, MIG, meaning_of
 from steelyard.sources.shared.context import ReadContext
 from steelyard.sources.shared.pods import integer_of, mapping_of
 from steelyard.sources.shared.resource_amounts import amounts_of, to_json
@@ -72,11 +73,17 @@ def read_queue(payload: Mapping[str, Any], ctx: ReadContext) -> Iterator[Fact]:
             deserved_milli=deserved.get(resource),
             guarantee_milli=guaranteed.get(resource),
             reserved_milli=reserved.get(resource),
-            used_milli=used.get(resource, 0 if used else None),
+            used_milli=used.get(resource, 0 if used and _is_always_counted(resource) else None),
         )
     if problems:
         text = "; ".join(problems[:3])
         yield ctx.finding(SOURCE, "quantity_malformed", f"queue {who.name}", text, evidence={"problems": problems[:20]})
+
+
+def _is_always_counted(resource: str) -> bool:
+    """Whether its absence from what is allocated means 0: what a sharing layer hands out beside its slots may be left out though it is used."""
+    meaning = meaning_of(resource)
+    return meaning is None or meaning.role in (CARDS, MIG)
 
 
 def _policies(spec: Mapping[str, Any]) -> str:
