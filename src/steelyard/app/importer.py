@@ -172,7 +172,7 @@ class FileImporter:
         the last file that has a part in it, and to its transaction."""
         objects = batch.objects
         claims = next((each for each in reversed(parsed) if each.later.has_claims), None)
-        contradictions = next((each for each in reversed(parsed) if each.later.has_registers_or_allocations), None)
+        contradictions = next((each for each in reversed(parsed) if each.later.is_compared), None)
         for each in parsed:
             ctx = self._context(request, each.file)
             if each.later.pods:

@@ -17,6 +17,7 @@ from steelyard.facts.base import Fact
 from steelyard.facts.device import Device
 from steelyard.primitives.errors import SourceMalformed
 from steelyard.primitives.instant import DurationUs
+from steelyard.sources.kueue import KueueWords
 from steelyard.sources.shared.context import ReadContext
 from steelyard.sources.shared.pods import PodView, mapping_of, parse_pod, text_of
 
@@ -45,6 +46,7 @@ class Readers:
 
 def all_readers() -> Readers:
     """Every reader of Kubernetes objects that there is."""
+    from steelyard.sources import kueue
     from steelyard.sources.hami import allocations as hami_allocations
     from steelyard.sources.hami import registers as hami_registers
     from steelyard.sources.kube_api.events import read_event
@@ -59,10 +61,14 @@ def all_readers() -> Readers:
         pods=(read_pod,),
         allocations=(hami_allocations.read_pod_allocations, volcano_allocations.read_pod_allocations),
         nodes=(read_node, hami_registers.read_node_register, volcano_registers.read_node_register),
-        events=(read_event,),
+        events=(read_event, kueue.read_event),
         changes=(read_transitions,),
         is_changing=has_transitions,
-        others=((has_transitions, read_transitions), (has_ownership, read_ownership)),
+        others=(
+            (has_transitions, read_transitions),
+            (has_ownership, read_ownership),
+            (kueue.has_facts, kueue.read_object),
+        ),
     )
 
 
@@ -77,18 +83,19 @@ class PodListing:
 
 @dataclass(slots=True)
 class Later:
-    """What of a file has to wait for the other files: its pods with allocations; whether it has claims or slices; whether it has nodes;
-    and its listing of pods, where that is complete."""
+    """What of a file has to wait for the other files: its pods with allocations; whether it has claims or slices; whether it has nodes, or
+    words of Kueue's; and its listing of pods, where that is complete."""
 
     pods: list[PodView] = field(default_factory=list)
     has_claims: bool = False
     has_nodes: bool = False
+    has_kueue: bool = False
     pod_listing: PodListing | None = None
 
     @property
-    def has_registers_or_allocations(self) -> bool:
+    def is_compared(self) -> bool:
         """Whether the file has a part in contradictions between files."""
-        return self.has_nodes or bool(self.pods)
+        return self.has_nodes or self.has_kueue or bool(self.pods)
 
 
 @dataclass(slots=True)
@@ -102,6 +109,7 @@ class _Tally:
     faults_count: int = 0
     replaced: bool = False
     namespaces: set[str] = field(default_factory=set)
+    workload_namespaces: set[str] = field(default_factory=set)
     all_namespaces: bool = False
 
     def member(self, kind: str, whole: bool) -> None:
@@ -125,6 +133,13 @@ class _Tally:
         if kind == "Pod" and not self.seen[kind] and not self.all_namespaces:  # no pods of which namespace?
             return False
         return self.complete[kind] and not self.refused_count and not self.faults_count
+
+    @property
+    def lists_workloads(self) -> bool:
+        """Whether all of the cluster's Workloads are here: a complete list that is not of one namespace."""
+        reaches = len(self.workload_namespaces) > 1 or self.all_namespaces
+        whole = self.complete.get("Workload", False) and not self.refused_count and not self.faults_count
+        return reaches and whole
 
     def scope(self, kind: str) -> str:
         """How far a listing reaches. Pods of one namespace alone are most likely ``kubectl get pods -n``: their absence says nothing of the
@@ -170,6 +185,8 @@ class KubernetesObjects:
     pods: list[PodView] = field(default_factory=list)
     nodes: list[Mapping[str, Any]] = field(default_factory=list)
     events: list[Mapping[str, Any]] = field(default_factory=list)
+    kueue: KueueWords = field(default_factory=KueueWords)
+    workloads_listed: bool = False
 
     def read(
         self, documents: Iterable[tuple[int, Any]], ctx: ReadContext, later: Later, *, listing: bool
@@ -189,13 +206,16 @@ class KubernetesObjects:
                         view = parse_pod(item)
                         tally.seen[kind].append(view.uid)
                         tally.namespaces.add(view.namespace)
+                        later.has_kueue = self.kueue.note_pod(view) or later.has_kueue
                         for read_pod in readers.pods:
                             yield from read_pod(view, ctx)
                         yield from _changes(readers, kind, item, ctx)
                         if _is_allocated(view.annotations):
                             later.pods.append(view)
                     else:
-                        yield from self._object(kind, item, ctx, readers, tally)
+                        for fact in self._object(kind, item, ctx, readers, tally):
+                            later.has_kueue = self.kueue.note(fact) or later.has_kueue
+                            yield fact
                 except SourceMalformed as error:
                     yield from tally.refuse(ctx, error, line)
                 except READER_FAULTS as error:
@@ -203,6 +223,7 @@ class KubernetesObjects:
                 tally.member(kind, whole)
         later.has_claims = len(self.claims) + len(self.slices) > before[0]
         later.has_nodes = len(self.nodes) > before[1]
+        self.workloads_listed = self.workloads_listed or tally.lists_workloads
         yield from self._listings(tally, ctx)
         if "Pod" in tally.complete and tally.is_complete("Pod"):
             uids = tally.seen["Pod"]
@@ -234,6 +255,8 @@ class KubernetesObjects:
         elif kind == "ResourceSlice":
             self.slices.append(item)
         elif reading := [reader for is_its_own, reader in readers.others if is_its_own(kind, item)]:
+            if kind == "Workload":
+                tally.workload_namespaces.add(text_of(metadata.get("namespace")) or "default")
             for read_other in reading:
                 yield from read_other(item, kind, ctx)
         else:
@@ -273,10 +296,11 @@ class KubernetesObjects:
         yield from read_dra(self.claims, self.slices, ctx)
 
     def read_contradictions(self, ctx: ReadContext) -> Iterator[Fact]:
-        """What the nodes, allocated pods and events of all files say against each other."""
+        """What the nodes, allocated pods and events of all files say against each other, and Kueue's words."""
         from steelyard.sources.hami.checks import check_inconsistencies
 
         yield from check_inconsistencies(self.nodes, self.pods, self.events, ctx)
+        yield from self.kueue.findings(ctx, workloads_listed=self.workloads_listed)
 
 
 def _changes(readers: Readers, kind: str, item: Mapping[str, Any], ctx: ReadContext) -> Iterator[Fact]:

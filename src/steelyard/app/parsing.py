@@ -41,7 +41,9 @@ from steelyard.sources.shared.context import ReadContext
 from steelyard.sources.shared.device_directory import DeviceDirectory
 from steelyard.store.columns import Stamps, by_class, fitting, stamps_of
 
-DEADLINES: Final = frozenset({"valid_from_at", "valid_to_at", "warranty_to_at", "purchased_at", "deletion_at"})
+DEADLINES: Final = frozenset(
+    {"valid_from_at", "valid_to_at", "warranty_to_at", "purchased_at", "deletion_at", "requeue_at"}
+)
 """Instant columns that are agreed or planned, not seen: they say nothing about when a dump was made."""
 
 FUTURE_US: Final = DAY_US

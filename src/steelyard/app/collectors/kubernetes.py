@@ -35,6 +35,7 @@ from steelyard.sources.shared.context import ReadContext, ReadSettings
 SOURCE: Final = "kube_api"
 PODS: Final = "pods"
 NODES: Final = "nodes"
+WORKLOADS: Final = "workloads.kueue.x-k8s.io"
 SIGHTED: Final = {"Pod": "pod", "Node": "node"}
 FIRST_LISTING_SECONDS: Final = 90.0
 """So long the first round waits for the first listing of every kind."""
@@ -78,8 +79,12 @@ class KubernetesCollector:
         ctx = replace(self._ctx, observed_at=found.at)
         yield from self._objects.read(found.changed, ctx)
         states = {kind.word: kind for kind in found.kinds}
-        nodes = states.get(NODES)
-        yield from self._objects.read_together(ctx, nodes_listed=nodes is None or nodes.status != STARTING)
+        nodes, workloads = states.get(NODES), states.get(WORKLOADS)
+        yield from self._objects.read_together(
+            ctx,
+            nodes_listed=nodes is None or nodes.status != STARTING,
+            workloads_listed=workloads is not None and workloads.status == OK,
+        )
         for kind in found.kinds:
             yield from self._listing(kind, ctx)
         for gone in found.gone:

@@ -9,14 +9,14 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from steelyard.facts.base import Fact
-from steelyard.sources.kueue.contradictions import KueueWords
-from steelyard.sources.kueue.events import is_kueues, read_event
+from steelyard.sources.kueue.contradictions import PASSING, KueueWords
+from steelyard.sources.kueue.events import read_event
 from steelyard.sources.kueue.queues import QUEUE_KINDS, read_queue
 from steelyard.sources.kueue.workload_view import GROUP
 from steelyard.sources.kueue.workloads import read_workload
 from steelyard.sources.shared.context import ReadContext
 
-__all__ = ["KueueWords", "has_facts", "is_kueues", "read_event", "read_object", "read_queue", "read_workload"]
+__all__ = ["PASSING", "KueueWords", "has_facts", "read_event", "read_object", "read_queue", "read_workload"]
 
 
 def has_facts(kind: str, payload: Mapping[str, Any]) -> bool:

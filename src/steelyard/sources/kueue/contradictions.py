@@ -29,6 +29,19 @@ from steelyard.sources.shared.context import ReadContext
 from steelyard.sources.shared.pods import PodView, list_of, mapping_of
 from steelyard.sources.shared.resource_amounts import is_accelerator
 
+PASSING: Final = frozenset(
+    {
+        "overlapping_nodes",
+        "queue_counters_mismatch",
+        "queue_counters_without_objects",
+        "reclaimable_pods_stale",
+        "reservation_kept_after_rejection",
+        "workload_missing_for_kueue_pod",
+        "workload_object_missing",
+    }
+)
+"""Codes that a cluster in motion shows for a moment, while its status catches up: a watch believes them when it finds them twice."""
+
 KEPT_MAX: Final = 200_000
 SHOWN_MAX: Final = 16
 _LABEL: Final = "kueue.x-k8s.io/"
@@ -38,7 +51,8 @@ Name = tuple[str, str]
 
 
 class _Workload(NamedTuple):
-    """Of a Gang what the comparisons need. pods_held: by its assignments, after reclaim; None where none or no count."""
+    """Of a Gang what the comparisons need. pods_held: by its assignments, after reclaim; None where none or no count. refused: checks that say
+    no, with their state."""
 
     uid: str
     name: Name
@@ -54,6 +68,9 @@ class _Workload(NamedTuple):
     flavors: tuple[str, ...]
     pods_held: int | None
     reclaimable: int
+    refused: tuple[tuple[str, str], ...]
+    is_reserved: bool
+    held: str
 
 
 class _Pod(NamedTuple):
@@ -96,11 +113,10 @@ class KueueWords:
     _preemptions: dict[str, Preemption] = field(default_factory=dict)
     _addressed: dict[tuple[Name, str], Instant] = field(default_factory=dict)
 
-    def __bool__(self) -> bool:
-        return bool(self._workloads or self._queues)
-
-    def note(self, fact: Fact) -> None:
-        """Keep of a fact of Kueue's what the comparisons need; others are passed over."""
+    def note(self, fact: Fact) -> bool:
+        """Keep of a fact of Kueue's what the comparisons need; False where it is none of Kueue's."""
+        if fact.source != SOURCE:
+            return False
         if isinstance(fact, Gang):
             self._keep(self._workloads, fact.object_uid, _workload(fact))
         elif isinstance(fact, Queue):
@@ -120,9 +136,11 @@ class KueueWords:
         ):
             self._used[fact.natural_key.partition("/")[0]] += 1
         elif isinstance(fact, Preemption):
-            self._keep(self._preemptions, fact.natural_key, fact)
+            is_latest = fact.evidence == CONDITION and fact.victim_uid is not None
+            self._keep(self._preemptions, fact.victim_uid or "" if is_latest else fact.natural_key, fact)
         elif isinstance(fact, Decision) and fact.evidence == "event" and fact.subject_kind == "Workload":
             self._note_address(fact)
+        return True
 
     def _note_address(self, fact: Decision) -> None:
         if fact.subject_uid and fact.subject_name:
@@ -131,13 +149,13 @@ class KueueWords:
             if key in self._addressed or len(self._addressed) < KEPT_MAX:
                 self._addressed[key] = min(first, self._addressed.get(key, first))
 
-    def note_pod(self, view: PodView) -> None:
-        """Keep a pod, where Kueue has to do with it."""
+    def note_pod(self, view: PodView) -> bool:
+        """Keep a pod, where Kueue has to do with it; False where it has not."""
         gates = {gate.get("name") for gate in list_of(mapping_of(view.raw.get("spec")).get("schedulingGates"))}
         workload = view.annotations.get(f"{_LABEL}workload")
         is_gated = f"{_LABEL}admission" in gates and view.phase == "Pending"
         if workload is None and not is_gated and not any(key.startswith(_LABEL) for key in view.labels):
-            return
+            return False
         jobs = (("Job", "batch.kubernetes.io/job-name"), ("JobSet", "jobset.sigs.k8s.io/jobset-name"))
         controller = next((row for row in view.owner_references if row.get("controller") is True), {})
         pod = _Pod(
@@ -155,12 +173,14 @@ class KueueWords:
             view.deletion_at is not None,
         )
         self._keep(self._pods, view.uid, pod)
+        return True
 
     def forget(self, uid: str) -> None:
         """An object that is gone."""
         self._workloads.pop(uid, None)
         self._queues.pop(uid, None)
         self._pods.pop(uid, None)
+        self._preemptions.pop(uid, None)
         self._used.pop(uid, None)
 
     def forget_events(self) -> None:
@@ -171,9 +191,9 @@ class KueueWords:
     def findings(self, ctx: ReadContext, *, workloads_listed: bool) -> Iterator[Finding]:
         """What does not agree. workloads_listed: all Workloads of the cluster were seen, so that one can be missing.
 
-        Codes: ``preemptor_uid_conflict``, ``event_uid_mismatch``, ``overlapping_nodes``, ``reclaimable_pods_stale``; where all Workloads are
-        there also ``queue_counters_without_objects``, ``queue_counters_mismatch``, ``workload_missing_for_kueue_pod``,
-        ``workload_object_missing``.
+        Codes: ``preemptor_uid_conflict``, ``event_uid_mismatch``, ``overlapping_nodes``, ``reclaimable_pods_stale``,
+        ``reservation_kept_after_rejection``; where all Workloads are there also ``queue_counters_without_objects``,
+        ``queue_counters_mismatch``, ``workload_missing_for_kueue_pod``, ``workload_object_missing``.
         """
         by_name = {each.name: each for each in self._workloads.values()}
         pods = self._pods_by_workload(by_name)
@@ -181,6 +201,7 @@ class KueueWords:
         yield from self._event_mismatches(by_name, ctx)
         yield from self._overlaps(pods, ctx)
         yield from self._stale_reclaims(pods, ctx)
+        yield from self._kept_after_rejection(ctx)
         if workloads_listed:
             yield from self._counters(ctx)
             found = {pod.uid for each in pods.values() for pod in each}
@@ -305,6 +326,22 @@ class KueueWords:
                 },
             )
 
+    def _kept_after_rejection(self, ctx: ReadContext) -> Iterator[Finding]:
+        """A check said no, and the quota is held all the same."""
+        for each in self._workloads.values():
+            if each.refused and each.is_reserved and not each.is_finished:
+                yield ctx.finding(
+                    SOURCE,
+                    "reservation_kept_after_rejection",
+                    f"workload {each.name[0]}/{each.name[1]}",
+                    f"the admission check {each.refused[0][0]} said no, and the quota is still reserved",
+                    evidence={
+                        "checks": dict(each.refused),
+                        "held_milli": _json(each.held),
+                        "cluster_queue": each.cluster_queue,
+                    },
+                )
+
     def _counters(self, ctx: ReadContext) -> Iterator[Finding]:
         """What a cluster queue's status counts, against the objects."""
         homes = {(row.namespace, row.name): row.parent for row in self._queues.values() if row.kind == "local_queue"}
@@ -370,7 +407,8 @@ def _workload(fact: Gang) -> _Workload:
     assigned = [row.get("assigned_count") for row in pod_sets]
     given_back = sum(row.get("reclaimable") or 0 for row in pod_sets)
     held = sum(count for count in assigned if count is not None) if assigned and None not in assigned else None
-    admitted = details.get("conditions", {}).get("Admitted", [""])
+    conditions = details.get("conditions", {})
+    checks = [row for row in details.get("checks", ()) if row["state"] in ("Rejected", "Retry")]
     return _Workload(
         fact.object_uid,
         (fact.namespace, fact.object_name),
@@ -379,13 +417,16 @@ def _workload(fact: Gang) -> _Workload:
         fact.cluster_queue,
         fact.phase == "finished",
         fact.active,
-        bool(admitted) and admitted[0] == "True",
+        conditions.get("Admitted", [""])[0] == "True",
         tuple(owners),
         (fact.owner_kind, fact.owner_name),
         tuple(details.get("nodes", ())),
         tuple(sorted(named)),
         None if held is None else max(0, held - given_back),
         given_back,
+        tuple((row["name"], row["state"]) for row in checks),
+        conditions.get("QuotaReserved", [""])[0] == "True",
+        fact.admitted,
     )
 
 

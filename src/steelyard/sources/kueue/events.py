@@ -1,6 +1,6 @@
 """Kueue's events as decisions, preemptions and refusals, from either encoding.
 
-``app`` calls ``read_event`` per Event, with what ``sources/shared/event_view`` parsed of it. The trick to know: the reasons are everyday words
+``app`` calls ``read_event`` per Event. The trick to know: the reasons are everyday words
 (``Pending``, ``Admitted``, ``Preempted``), so an event is Kueue's only where its component or its subject says so; and an event may name a uid that
 no object has, which is kept as it stands.
 
@@ -9,8 +9,8 @@ Sceptic's command: ``kubectl get events -A --field-selector involvedObject.kind=
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
 
 from steelyard.facts.base import Fact
 from steelyard.facts.decision import Decision
@@ -21,8 +21,9 @@ from steelyard.sources.kueue.conditions import SECOND_US, TEXT_MAX, columns_of, 
 from steelyard.sources.kueue.messages import OLD_REASONS, WAITING_REASONS, PreemptionWords, Words
 from steelyard.sources.kueue.workload_view import GROUP, SOURCE, name_of
 from steelyard.sources.shared.context import ReadContext
-from steelyard.sources.shared.event_view import EventView
+from steelyard.sources.shared.event_view import EventView, parse_event
 from steelyard.sources.shared.plain_text import plain
+from steelyard.sources.shared.pods import mapping_of
 
 VICTIM_EVENT: Final = "victim_event"
 EVICTION_EVENT: Final = "eviction_event"
@@ -31,15 +32,24 @@ _EVICTED: Final = "EvictedDueTo"
 _MISCONFIGURED: Final = frozenset({"ErrWorkloadCompose", "JobNestingTooDeep", "WorkloadPriorityClassNotFound"})
 
 
-def is_kueues(view: EventView) -> bool:
+def is_kueues(payload: Mapping[str, Any]) -> bool:
     """Whether Kueue sent the event, or it is about an object of Kueue's."""
-    component = view.component or ""
-    return component.startswith("kueue-") or component.endswith("-kueue-controller") or view.subject_group == GROUP
+    subject = mapping_of(payload.get("involvedObject")) or mapping_of(payload.get("regarding"))
+    if str(subject.get("apiVersion", "")).startswith(f"{GROUP}/"):
+        return True
+    source = mapping_of(payload.get("source")) or mapping_of(payload.get("deprecatedSource"))
+    names = (payload.get("reportingComponent"), payload.get("reportingController"), source.get("component"))
+    return any(
+        (isinstance(name, str) and name.startswith("kueue-")) or str(name).endswith("-kueue-controller")
+        for name in names
+    )
 
 
-def read_event(view: EventView, ctx: ReadContext) -> Iterator[Fact]:
-    """The facts of one event: none where it is not Kueue's or decides nothing (``CreatedWorkload``, ``Started``, ``Deleted``)."""
-    if not is_kueues(view) or view.reason is None:
+def read_event(payload: Mapping[str, Any], ctx: ReadContext) -> Iterator[Fact]:
+    """The facts of one event: none where it is not Kueue's or decides nothing (``CreatedWorkload``, ``Started``, ``Deleted``). Raises
+    SourceMalformed where no time at all can be read."""
+    view = parse_event(payload) if is_kueues(payload) else None
+    if view is None or view.reason is None:
         return
     reason = view.reason[:316]
     message = plain(view.message[: messages.MESSAGE_CHARACTERS_MAX]) if view.message else None

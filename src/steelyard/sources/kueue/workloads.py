@@ -40,16 +40,15 @@ OUTCOMES: Final[Mapping[str, str]] = {
 def read_workload(payload: Mapping[str, Any], ctx: ReadContext) -> Iterator[Fact]:
     """One Gang; per condition and check that decides something a Decision, a Preemption, a Refusal; findings.
 
-    Unknown: amounts that cannot be read are left out and a finding ``workload_malformed`` says so; gpu_milli is then None. Findings beside it:
-    ``reservation_kept_after_rejection`` (a check said no, the quota is held all the same), ``finished_reason_unknown``. Raises
-    SourceMalformed where the object has no name.
+    Unknown: amounts that cannot be read are left out and a finding ``workload_malformed`` says so; gpu_milli is then None. A finding
+    ``finished_reason_unknown`` says that an outcome is None for that. Raises SourceMalformed where the object has no name.
     """
     view = parse_workload(payload)
     problems = view.problems
     held = [after_reclaim(view, each, problems) for each in view.assignments]
     yield _gang(view, held, ctx)
     yield from read_conditions(view, ctx)
-    yield from _contradictions(view, held, ctx)
+    yield from _unknown_end(view, ctx)
     if problems:
         text = "; ".join(problems[:3])
         evidence = {"problems": problems[:20], "count": len(problems)}
@@ -186,23 +185,7 @@ def _pod_set(pod_set: PodSet, assignment: Assignment | None, view: WorkloadView)
     return found
 
 
-def _contradictions(view: WorkloadView, held: list[Mapping[str, int]], ctx: ReadContext) -> Iterator[Fact]:
-    """What one object says against itself, whatever the hour."""
-    refused = [each for each in view.checks if each.state in ("Rejected", "Retry")]
-    if refused and view.is_true("QuotaReserved") and not view.is_finished:
-        names = ", ".join(each.name for each in refused)
-        yield ctx.finding(
-            SOURCE,
-            "reservation_kept_after_rejection",
-            view.subject,
-            f"the admission check {names} said no, and the quota is still reserved",
-            evidence={
-                "checks": {each.name: each.state for each in refused},
-                "since_utc": format_instant(at) if (at := refused[0].at) is not None else None,
-                "held_milli": summed(held, view.problems, "admission"),
-                "cluster_queue": view.cluster_queue,
-            },
-        )
+def _unknown_end(view: WorkloadView, ctx: ReadContext) -> Iterator[Fact]:
     finished = view.condition("Finished")
     if finished is not None and finished.is_true and finished.reason not in OUTCOMES:
         text = f"it finished for a reason that is in no table: {finished.reason}"
