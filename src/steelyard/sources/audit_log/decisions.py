@@ -61,7 +61,9 @@ class AuditDecisions:
             yield self._preemption(fact, fact.occurred_at, by, {})
 
     def _preemption(self, fact: AuditEvent, at: Instant, by: str, condition: Mapping[str, Any]) -> Preemption:
-        if condition and len(self._told) < VICTIMS_MAX:
+        if condition:
+            if len(self._told) >= VICTIMS_MAX:
+                del self._told[next(iter(self._told))]  # its deletion came long ago
             self._told[fact.namespace, fact.name] = at
         message = text_of(condition.get("message"))
         victim = fact.uid or f"{fact.namespace}/{fact.name}"
