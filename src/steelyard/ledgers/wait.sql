@@ -112,41 +112,38 @@ bounded AS (
     coalesce(ended_at, greatest(last_seen_at, step_at)) AS known_to_at
   FROM judged
 ),
+-- What deciders said while a demand was refused; of its pods, where they wait for a scheduler. The last word within a stage explains it.
 words AS (
-  SELECT
-    w.cluster, coalesce(m.demand_id, g.demand_id, n.demand_id, w.subject_uid) AS demand_id,
-    CASE WHEN w.subject_kind = 'Pod' THEN 'pod' ELSE 'gang' END AS about, w.occurred_at, w.verdict, w.cause
+  SELECT d.demand_no, w.subject_kind = 'Pod' AS of_pods, w.occurred_at AS said_at, max(w.cause) AS cause, arg_max(w.verdict, coalesce(w.cause, '')) AS verdict
   FROM fact.decision AS w
   LEFT JOIN dim.demand_pod AS m ON m.cluster = w.cluster AND m.pod_uid = w.subject_uid AND w.subject_kind = 'Pod'
-  LEFT JOIN (
-    SELECT g.cluster, g.object_uid, coalesce(j.object_uid, g.object_uid) AS demand_id
-    FROM dim.gang AS g
-    LEFT JOIN dim.gang AS j ON j.cluster = g.cluster AND j.object_uid = g.owner_uid AND j.object_kind = 'Job'
-  ) AS g ON g.cluster = w.cluster AND g.object_uid = w.subject_uid
+  LEFT JOIN dim.gang AS g ON g.cluster = w.cluster AND g.object_uid = w.subject_uid AND g.object_kind = 'PodGroup'
   LEFT JOIN dim.demand AS n
     ON n.cluster = w.cluster AND n.namespace = w.namespace AND n.name = w.subject_name
     AND n.demand_kind = CASE w.subject_kind WHEN 'Workload' THEN 'workload' WHEN 'Pod' THEN 'pod' ELSE 'pod_group' END
+  JOIN dim.demand AS d
+    ON d.cluster = w.cluster AND d.demand_id IN (m.demand_id, w.subject_uid, g.owner_uid, n.demand_id)
   WHERE w.verdict IN ('not_now', 'never_fits', 'misconfigured')
+  GROUP BY ALL
 ),
-last_words AS (
-  SELECT cluster, demand_id, about, occurred_at, arg_max(verdict, cause) AS verdict, max(cause) AS cause
-  FROM words
-  GROUP BY cluster, demand_id, about, occurred_at
+refused AS (
+  SELECT *, demand_kind = 'pod' OR stage = 'scheduler' AS of_pods
+  FROM bounded
+  WHERE stage IN ('queue', 'gate', 'scheduler') AND demand_no IN (SELECT demand_no FROM words)
 ),
-explained AS (
-  SELECT b.*, w.verdict, w.cause, w.occurred_at AS said_at
-  FROM bounded AS b
-  ASOF LEFT JOIN last_words AS w
-    ON w.cluster = b.cluster AND w.demand_id = b.demand_id
-    AND w.about = CASE WHEN b.demand_kind = 'pod' OR (b.demand_kind = 'workload' AND b.stage = 'scheduler') THEN 'pod' ELSE 'gang' END
-    AND b.known_to_at >= w.occurred_at
+explanations AS (
+  SELECT r.demand_no, r.step_at, r.stage, w.cause, w.verdict
+  FROM refused AS r
+  ASOF JOIN words AS w ON w.demand_no = r.demand_no AND w.of_pods = r.of_pods AND r.known_to_at >= w.said_at
+  WHERE w.said_at >= r.step_at
 )
 SELECT
-  cluster, demand_id, demand_kind, namespace, queue, segment, stage, step_at AS started_at, ended_at, known_to_at, ended_by,
-  CASE WHEN stage IN ('queue', 'gate', 'scheduler') AND said_at >= step_at AND verdict <> 'misconfigured' THEN cause END AS cause,
-  CASE WHEN stage IN ('queue', 'gate', 'scheduler') AND said_at >= step_at AND verdict <> 'misconfigured' THEN verdict END AS fit,
-  gpu_milli,
-  CASE basis_no WHEN 0 THEN 'object' WHEN 1 THEN 'audit' WHEN 2 THEN 'trace' WHEN 3 THEN 'event' ELSE 'watch' END AS basis,
-  unknown_reason
-FROM explained
-WHERE NOT (stage = 'queue' AND ended_at IS NULL AND coalesce(verdict = 'misconfigured' AND said_at >= step_at, FALSE))
+  b.cluster, b.demand_id, b.demand_kind, b.namespace, b.queue, b.segment, b.stage, b.step_at AS started_at, b.ended_at, b.known_to_at, b.ended_by,
+  CASE WHEN w.verdict <> 'misconfigured' THEN w.cause END AS cause,
+  CASE WHEN w.verdict <> 'misconfigured' THEN w.verdict END AS fit,
+  b.gpu_milli,
+  CASE b.basis_no WHEN 0 THEN 'object' WHEN 1 THEN 'audit' WHEN 2 THEN 'trace' WHEN 3 THEN 'event' ELSE 'watch' END AS basis,
+  b.unknown_reason
+FROM bounded AS b
+LEFT JOIN explanations AS w ON w.demand_no = b.demand_no AND w.step_at = b.step_at AND w.stage = b.stage
+WHERE NOT (b.stage = 'queue' AND b.ended_at IS NULL AND coalesce(w.verdict = 'misconfigured', FALSE))

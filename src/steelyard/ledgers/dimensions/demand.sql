@@ -108,18 +108,26 @@ creators AS (
     AND NOT starts_with(coalesce(impersonated_user, "user"), 'system:')
   GROUP BY cluster, resource, namespace, name
 ),
+-- Of gangs; rules that look at names of workloads need all of those, others far less.
+naming AS (
+  SELECT coalesce(bool_or(attribute = 'workload'), FALSE) AS by_workload FROM dim.tenant_rule
+),
+kinds AS (
+  SELECT DISTINCT namespace, CASE WHEN (SELECT by_workload FROM naming) THEN workload_name ELSE '' END AS workload_name, local_queue
+  FROM demands
+  WHERE demand_kind <> 'pod'
+),
 tenants AS (
-  SELECT d.cluster, d.demand_id, arg_min(coalesce(r.tenant, d.value), r.position) AS tenant
+  SELECT k.namespace, k.workload_name, k.local_queue, arg_min(coalesce(k.tenant, k.value), k.position) AS tenant
   FROM (
-    SELECT e.cluster, e.demand_id, t.position, t.like_pattern,
+    SELECT
+      e.namespace, e.workload_name, e.local_queue, t.position, t.tenant, t.like_pattern,
       tenant_rule_value(t.attribute, t.key, e.namespace, '{}', '{}', e.workload_name, e.local_queue) AS value
-    FROM demands AS e
+    FROM kinds AS e
     CROSS JOIN dim.tenant_rule AS t
-    WHERE e.demand_kind <> 'pod'
-  ) AS d
-  JOIN dim.tenant_rule AS r ON r.position = d.position
-  WHERE tenant_rule_matches(d.value, d.like_pattern)
-  GROUP BY d.cluster, d.demand_id
+  ) AS k
+  WHERE tenant_rule_matches(k.value, k.like_pattern)
+  GROUP BY k.namespace, k.workload_name, k.local_queue
 )
 SELECT
   row_number() OVER () AS demand_no, d.cluster, d.demand_id, d.demand_kind, d.namespace, d.name, d.queue, d.local_queue, d.workload_kind, d.workload_name,
@@ -132,4 +140,6 @@ FROM demands AS d
 LEFT JOIN creators AS c
   ON c.cluster = d.cluster AND c.namespace = d.namespace AND c.name = d.workload_name
   AND c.resource = CASE WHEN d.workload_kind = 'vcjob' THEN 'jobs' ELSE lower(d.workload_kind) || 's' END
-LEFT JOIN tenants AS t ON t.cluster = d.cluster AND t.demand_id = d.demand_id
+LEFT JOIN tenants AS t
+  ON d.demand_kind <> 'pod' AND t.namespace = d.namespace AND coalesce(t.local_queue, '') = coalesce(d.local_queue, '')
+  AND t.workload_name = CASE WHEN (SELECT by_workload FROM naming) THEN d.workload_name ELSE '' END

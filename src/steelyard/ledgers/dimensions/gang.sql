@@ -2,15 +2,7 @@
 -- evictions_count, evictions_first_count: evictions that it counts, lately and when it was first seen. whole_seen_at: the last sighting before a Volcano job
 -- was ever restarted. inactive_at: since when it is known to be deactivated. gone_at: deletion asked for, told by the audit log, or seen by a watch.
 WITH seen AS (
-  SELECT
-    cluster, object_kind, object_uid, namespace, object_name, occurred_at, created_at, deletion_at, finished_at, active, retry_count,
-    CASE WHEN evictions = '[]' THEN 0 ELSE evictions_counted(evictions) END AS evictions_count,
-    {
-      'owner_kind': owner_kind, 'owner_name': owner_name, 'owner_uid': owner_uid, 'queue': queue, 'priority': priority,
-      'pods_count': pods_count, 'min_count': min_count, 'gpu_milli': gpu_milli, 'phase': phase, 'outcome': outcome, 'active': active,
-      'past_run_us': past_run_us, 'retry_count': retry_count
-    } AS word,
-    cluster_queue, occurred_at AS word_at
+  SELECT *, CASE WHEN evictions = '[]' THEN 0 ELSE evictions_counted(evictions) END AS evictions_count
   FROM fact.gang
   WHERE (object_kind = 'Workload' AND object_group = 'kueue.x-k8s.io')
     OR (object_kind = 'PodGroup' AND object_group = 'scheduling.volcano.sh')
@@ -19,7 +11,10 @@ WITH seen AS (
 gangs AS (
   SELECT
     cluster, object_uid, any_value(object_kind) AS object_kind, any_value(namespace) AS namespace, any_value(object_name) AS name,
-    arg_max(word, word_at) AS word, arg_max(cluster_queue, word_at) AS cluster_queue,
+    arg_max(owner_kind, occurred_at) AS owner_kind, arg_max(owner_name, occurred_at) AS owner_name, arg_max(owner_uid, occurred_at) AS owner_uid,
+    arg_max(queue, occurred_at) AS queue, arg_max(cluster_queue, occurred_at) AS cluster_queue, arg_max(priority, occurred_at) AS priority,
+    arg_max(pods_count, occurred_at) AS pods_count, arg_max(min_count, occurred_at) AS min_count, arg_max(gpu_milli, occurred_at) AS gpu_milli,
+    arg_max(phase, occurred_at) AS phase, arg_max(active, occurred_at) AS active, max(past_run_us) AS past_run_us,
     min(created_at) AS created_at, min(deletion_at) AS deletion_at, min(finished_at) AS finished_at,
     min(occurred_at) AS first_seen_at, max(occurred_at) AS last_seen_at,
     max(evictions_count) AS evictions_count, arg_min(evictions_count, occurred_at) AS evictions_first_count,
@@ -55,15 +50,16 @@ watched AS (
   GROUP BY cluster
 )
 SELECT
-  g.cluster, g.object_kind, g.object_uid, g.namespace, g.name, unnest(g.word), g.cluster_queue, g.created_at, g.finished_at,
+  g.cluster, g.object_kind, g.object_uid, g.namespace, g.name, g.owner_kind, g.owner_name, g.owner_uid, g.queue, g.cluster_queue,
+  g.priority, g.pods_count, g.min_count, g.gpu_milli, g.phase, g.past_run_us, g.created_at, g.finished_at,
   least(g.deletion_at, o.gone_at, d.deleted_at) AS gone_at,
   g.first_seen_at,
   CASE WHEN least(g.deletion_at, o.gone_at, d.deleted_at) IS NULL THEN greatest(g.last_seen_at, w.watched_to_at) ELSE g.last_seen_at END
     AS last_seen_at,
-  greatest(g.evictions_count, CASE WHEN g.word.past_run_us > 0 THEN 1 ELSE 0 END) AS evictions_count,
-  CASE WHEN g.word.past_run_us > 0 AND g.evictions_count = 0 THEN 1 ELSE g.evictions_first_count END AS evictions_first_count,
+  greatest(g.evictions_count, CASE WHEN g.past_run_us > 0 THEN 1 ELSE 0 END) AS evictions_count,
+  CASE WHEN g.past_run_us > 0 AND g.evictions_count = 0 THEN 1 ELSE g.evictions_first_count END AS evictions_first_count,
   g.whole_seen_at, g.last_seen_at AS last_word_at,
-  CASE WHEN NOT g.word.active THEN g.inactive_at END AS inactive_at
+  CASE WHEN NOT g.active THEN g.inactive_at END AS inactive_at
 FROM gangs AS g
 LEFT JOIN gone AS o ON o.cluster = g.cluster AND o.object_uid = g.object_uid
 LEFT JOIN deleted AS d ON d.cluster = g.cluster AND d.object_uid = g.object_uid

@@ -21,7 +21,7 @@ called AS (
   WHERE t.object_kind = 'Workload' AND t.aspect = 'condition' AND starts_with(t.object_uid, 'name:')
   GROUP BY ALL
 ),
-conditions AS (
+conditions AS NOT MATERIALIZED (
   SELECT d.demand_no, t.occurred_at, t.item, t.value, t.reason, t.time_basis, t.source
   FROM fact.transition AS t
   JOIN gang_demands AS d ON d.cluster = t.cluster AND d.demand_id = t.object_uid
