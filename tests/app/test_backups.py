@@ -140,7 +140,7 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], type[Exception], str]] = {
     "a link for a file": (
         lambda folder: ((folder / TABLE).rename(folder.parent / "x"), (folder / TABLE).symlink_to(folder.parent / "x")),
         StoreDamaged,
-        "not there",
+        "no links",
     ),
     "a newer layout": (lambda folder: resealed(folder, lambda m: m.update(layout=1_000)), UsageError, "newer version"),
     "a newer form": (

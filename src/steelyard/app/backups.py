@@ -9,14 +9,14 @@ from __future__ import annotations
 import json
 import shutil
 import tempfile
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from importlib.metadata import version
 from pathlib import Path
 from typing import Final
 
 from steelyard.app.asking import check_posted
-from steelyard.app.holding import DirectoryClaim, is_claimed, served_by
+from steelyard.app.holding import LOCK_FILE, DirectoryClaim, is_claimed, served_by
 from steelyard.app.posting import post
 from steelyard.app.settings import FILE_NAME as SETTINGS_FILE
 from steelyard.app.settings import load_settings
@@ -33,6 +33,7 @@ from steelyard.store.backup import (
     MANIFEST,
     Manifest,
     check_files,
+    damage_told,
     is_backup,
     load_backup,
     read_manifest,
@@ -82,7 +83,7 @@ def verify(source: Path) -> BackupReport:
     """Check a backup: files, hashes, counts, and that its books close. Raises StoreDamaged or UsageError as ``Upkeep.verify``."""
     manifest = read_manifest(source)
     check_files(source, manifest)
-    with tempfile.TemporaryDirectory(prefix="steelyard-verify-") as scratch:
+    with tempfile.TemporaryDirectory(prefix="steelyard-verify-") as scratch, damage_told(source):
         load_backup(source, manifest, Path(scratch), schemas=("store", "dim", "ledger"))
         with Store.open(Path(scratch)) as store:
             _lay_views(store)
@@ -103,10 +104,25 @@ def restore(source: Path, directory: Path) -> BackupReport:
     manifest = read_manifest(source)
     check_files(source, manifest)
     _refuse_unless_empty(directory, _HARMLESS)
-    with DirectoryClaim(directory):
+    with _nothing_left_of(directory), DirectoryClaim(directory):
         _refuse_unless_empty(directory, _HARMLESS)
         _make(source, manifest, directory, lambda store: None)
     return _report(source, manifest)
+
+
+@contextmanager
+def _nothing_left_of(directory: Path) -> Iterator[None]:
+    """Where what is done within fails, the folders that it made for ``directory`` go again."""
+    missing = [path for path in (directory, *directory.parents) if not path.exists()]
+    try:
+        yield
+    except BaseException:
+        for path in missing:
+            if path == directory:
+                (path / LOCK_FILE).unlink(missing_ok=True)
+            with suppress(OSError):  # somebody else put something there
+                path.rmdir()
+        raise
 
 
 def stand_by(source: Path, directory: Path, clock: Clock) -> StandbyReport:
@@ -128,7 +144,7 @@ def stand_by(source: Path, directory: Path, clock: Clock) -> StandbyReport:
                 store.mark_collected()
         was_posted = bool(store.rows("SELECT count(*) FROM duckdb_tables() WHERE table_name = 'posting_run'")[0][0])
         if store.has_collected() or (was_posted and not _is_posted(store)):
-            post(store, load_settings(directory), clock)
+            post(store, load_settings(directory / _SCRATCH), clock)
         found.append(loaded)
 
     with DirectoryClaim(directory):
@@ -146,16 +162,21 @@ def _make(source: Path, manifest: Manifest, directory: Path, more: Callable[[Sto
     scratch = directory / _SCRATCH
     shutil.rmtree(scratch, ignore_errors=True)
     scratch.mkdir()
-    load_backup(source, manifest, scratch)
-    restore_files(source, manifest, directory)
-    with Store.open(scratch) as store:
-        _lay_views(store)
-        more(store)
-        until = _seen_until(store)
-        store.execute("CHECKPOINT")
-    sync(scratch / FILE_NAME)
-    rename(scratch / FILE_NAME, directory / FILE_NAME)
-    shutil.rmtree(scratch, ignore_errors=True)
+    try:
+        restore_files(source, manifest, scratch)
+        with damage_told(source):
+            load_backup(source, manifest, scratch)
+            with Store.open(scratch) as store:
+                _lay_views(store)
+                more(store)
+                until = _seen_until(store)
+                store.execute("CHECKPOINT")
+        sync(scratch / FILE_NAME)
+        for file in manifest.files:
+            rename(scratch / file.name, directory / file.name)
+        rename(scratch / FILE_NAME, directory / FILE_NAME)
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
     return until
 
 

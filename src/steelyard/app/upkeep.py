@@ -18,6 +18,7 @@ from steelyard.app.settings import Settings
 from steelyard.primitives.clock import Clock
 from steelyard.primitives.i18n import _
 from steelyard.store import Store
+from steelyard.store.scratch import UnderWay
 from steelyard.surfaces.http_api import Endpoint
 from steelyard.surfaces.http_api.admission import ADMINS, principal_of
 from steelyard.surfaces.http_api.problems import Problem, json_response
@@ -82,7 +83,11 @@ def upkeep_endpoints(store: Store, directory: Path, settings: Settings, clock: C
     def backup(wanted: BackupRequest, request: Request) -> Response:
         if principal_of(request).token_id is not None:
             raise Problem("forbidden", _("a backup is written by the owner alone, on the server's machine"))
-        return json_response(backups.back_up(store, directory, Path(wanted.destination), clock).to_json(), 201)
+        try:
+            report = backups.back_up(store, directory, Path(wanted.destination), clock)
+        except UnderWay as error:
+            raise Problem("conflict", str(error)) from None
+        return json_response(report.to_json(), 201)
 
     def retention(wanted: RetentionRequest) -> Response:
         return json_response(run_retention(store, directory, settings, clock, dry_run=wanted.dry_run).to_json())

@@ -12,18 +12,22 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
+import duckdb
 import msgspec
 
-from steelyard.primitives.errors import StoreDamaged, UsageError
+from steelyard.primitives.errors import SteelyardError, StoreDamaged, UsageError
 from steelyard.primitives.i18n import _
+from steelyard.primitives.instant import parse_instant
 from steelyard.store import migrations
 from steelyard.store.durable import check_space, rename, sha256_of, sync, write_whole
+from steelyard.store.failures import first_line
 from steelyard.store.parquet_files import StoredColumn, read_rows, rows_count, stored_columns, write_rows
+from steelyard.store.scratch import scratch_beside
 from steelyard.store.store import Store
 
 MANIFEST: Final = "manifest.json"
@@ -32,7 +36,12 @@ _TABLES: Final = "tables"
 _FILES: Final = "files"
 _MANIFEST_BYTES_MAX: Final = 16 << 20
 _NAME: Final = re.compile(r"[a-z_][a-z0-9_]{0,99}\Z")
-_FILE_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}\Z")
+_FILE_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,94}\.toml\Z")
+"""Settings alone: nothing that a server or a store keeps in its directory comes out of a backup under its own name."""
+_WORD: Final = re.compile(r"[\x20-\x7e]{1,200}\Z")
+_SHA256: Final = re.compile(r"[0-9a-f]{64}\Z")
+_LAYOUT_MAX: Final = 1_000_000
+_NUMBER_MAX: Final = 2**63 - 1
 _SQL_TYPE: Final = re.compile(r"[A-Z][A-Z ]{0,30}(\(\d{1,3}(,\d{1,3})?\))?(\[\]){0,3}\Z")
 
 
@@ -105,16 +114,13 @@ def write_backup(
 ) -> Manifest:
     """Write all that ``reader`` sees, and ``files``, to ``destination``, which is not there yet or an empty folder.
 
-    Raises UsageError where something is there, StoreFailed where there is no space.
+    Raises UsageError where something is there (``UnderWay`` where another is writing it now), StoreFailed where there is no space.
     """
-    if destination.is_symlink() or (destination.exists() and not _is_empty(destination)):
-        raise UsageError(_("{path} is there already: name a folder that does not exist yet").format(path=destination))
+    _refuse_what_is_there(destination)
     destination.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = destination.with_name(f".{destination.name}.unfinished-{os.getpid()}")
-    shutil.rmtree(unfinished, ignore_errors=True)
-    try:
-        (unfinished / _TABLES).mkdir(parents=True, mode=0o700)
-        unfinished.chmod(0o700)
+    with scratch_beside(destination) as unfinished:
+        _refuse_what_is_there(destination)
+        (unfinished / _TABLES).mkdir()
         (unfinished / _FILES).mkdir()
         manifest = _sealed(
             Manifest(
@@ -131,18 +137,24 @@ def write_backup(
         for folder in (_TABLES, _FILES):
             sync(unfinished / folder)
         write_whole(unfinished / MANIFEST, msgspec.json.format(msgspec.json.encode(manifest), indent=1) + b"\n")
-        rename(unfinished, destination)
-    except BaseException:
-        shutil.rmtree(unfinished, ignore_errors=True)
-        raise
+        try:
+            rename(unfinished, destination)
+        except OSError:
+            _refuse_what_is_there(destination)
+            raise
     return manifest
+
+
+def _refuse_what_is_there(destination: Path) -> None:
+    if destination.is_symlink() or (destination.exists() and not _is_empty(destination)):
+        raise UsageError(_("{path} is there already: name a folder that does not exist yet").format(path=destination))
 
 
 def read_manifest(source: Path) -> Manifest:
     """The manifest of a backup. Raises UsageError where there is none, or it is of a newer form or layout than this code knows;
     StoreDamaged where it is not what was written."""
     path = source / MANIFEST
-    if not path.is_file():
+    if path.is_symlink() or not path.is_file():
         raise UsageError(_("{path} is no finished backup: it has no {file}").format(path=source, file=MANIFEST))
     try:
         with path.open("rb") as stream:
@@ -157,8 +169,14 @@ def read_manifest(source: Path) -> Manifest:
         manifest = msgspec.json.decode(content, type=Manifest)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, OSError) as error:
         raise StoreDamaged(_("{path}: its manifest cannot be read").format(path=source)) from error
-    if _sealed(manifest).sha256 != manifest.sha256 or not _is_orderly(manifest):
+    if _sealed(manifest).sha256 != manifest.sha256:
         raise StoreDamaged(_("{path}: its manifest is not what was written").format(path=source))
+    if (wrong := _disorder(manifest)) is not None:
+        raise StoreDamaged(
+            _("{path}: its manifest is not what was written: {what} is not what it may be").format(
+                path=source, what=wrong
+            )
+        )
     known = max(step.version for step in migrations.MIGRATIONS)
     if manifest.layout > known:
         raise UsageError(
@@ -175,7 +193,9 @@ def is_backup(folder: Path) -> bool:
 
 
 def check_files(source: Path, manifest: Manifest) -> None:
-    """Every file is there, byte for byte, with the rows that the manifest says, and no other. Raises StoreDamaged, one line, where not."""
+    """Every file is there, byte for byte, with the rows and columns that the manifest says, and no other, nor a link. Raises StoreDamaged, one
+    line, where not."""
+    _refuse_links(source)
     with Store.open_memory() as engine:
         for table in manifest.tables:
             path = source / table.file
@@ -187,6 +207,8 @@ def check_files(source: Path, manifest: Manifest) -> None:
                         path=path, expected=table.rows_count, found=found
                     )
                 )
+            with damage_told(path):
+                _check_columns(engine, path, table)
     for file in manifest.files:
         _check_file(source, f"{_FILES}/{file.name}", file.bytes_count, file.sha256)
     named = {table.file for table in manifest.tables} | {f"{_FILES}/{file.name}" for file in manifest.files}
@@ -195,6 +217,17 @@ def check_files(source: Path, manifest: Manifest) -> None:
         raise StoreDamaged(
             _("{path}: a file that its manifest does not name: {file}").format(path=source, file=strangers[0])
         )
+
+
+@contextmanager
+def damage_told(path: Path) -> Iterator[None]:
+    """Within it, a statement that the engine refuses because of what a backup holds is StoreDamaged, naming ``path``."""
+    try:
+        yield
+    except duckdb.Error as error:
+        raise StoreDamaged(
+            _("{path}: what it holds is not what a store holds: {reason}").format(path=path, reason=first_line(error))
+        ) from error
 
 
 def load_backup(source: Path, manifest: Manifest, directory: Path, schemas: Iterable[str] | None = None) -> None:
@@ -263,6 +296,22 @@ def _load_table(store: Store, source: Path, table: BackedTable, with_rows: bool)
         )
 
 
+def _check_columns(engine: Store, path: Path, table: BackedTable) -> None:
+    """Its types are types, and its file has these columns, which can be read as such."""
+    columns = [StoredColumn(c.name, c.sql_type, c.nullable) for c in table.columns]
+    declared = ", ".join(f'"{c.name}" {c.sql_type}' for c in columns)
+    engine.execute(f"CREATE OR REPLACE TEMP TABLE found_columns ({declared})")
+    engine.execute(f"INSERT INTO found_columns SELECT * FROM {read_rows(columns, [path])} LIMIT 0")
+
+
+def _refuse_links(source: Path) -> None:
+    for folder, folders, files in os.walk(source):
+        for name in (*folders, *files):
+            path = Path(folder, name)
+            if path.is_symlink():
+                raise StoreDamaged(_("{path}: a backup has no links in it").format(path=path))
+
+
 def _check_file(source: Path, name: str, bytes_count: int, sha256: str) -> None:
     path = source / name
     if path.is_symlink() or not path.is_file():
@@ -283,19 +332,47 @@ def _sealed(manifest: Manifest) -> Manifest:
     return msgspec.structs.replace(manifest, sha256=digest)
 
 
-def _is_orderly(manifest: Manifest) -> bool:
-    """Names are names and types are types: they become part of statements and paths."""
+def _disorder(manifest: Manifest) -> str | None:
+    """What in the manifest is out of order; None where nothing is. Names and types become part of statements and paths, and numbers of sums."""
+    residual = manifest.ledger_residual_gpu_us
+    sizes = [number for table in manifest.tables for number in (table.rows_count, table.bytes_count)]
+    sizes += [file.bytes_count for file in manifest.files]
+    hashes = [table.sha256 for table in manifest.tables] + [file.sha256 for file in manifest.files]
+    tables = {(table.schema, table.name) for table in manifest.tables}
+    rules = {
+        "form": manifest.form >= 1,
+        "layout": 1 <= manifest.layout <= _LAYOUT_MAX,
+        "program": bool(_WORD.match(manifest.program)),
+        "created_at": _is_instant(manifest.created_at),
+        "definitions": all(_WORD.match(word) for entry in manifest.definitions.items() for word in entry),
+        "ledger_residual_gpu_us": residual is None or 0 <= residual <= _NUMBER_MAX,
+        "tables": ("store", "migration") in tables
+        and len(tables) == len(manifest.tables)
+        and all(_is_orderly(table) for table in manifest.tables),
+        "files": len({file.name for file in manifest.files}) == len(manifest.files)
+        and all(_FILE_NAME.match(file.name) for file in manifest.files),
+        "rows_count or bytes_count": all(0 <= number <= _NUMBER_MAX for number in sizes),
+        "sha256": all(map(_SHA256.match, hashes)),
+    }
+    return next((what for what, is_so in rules.items() if not is_so), None)
+
+
+def _is_orderly(table: BackedTable) -> bool:
+    names = [column.name for column in table.columns]
     return (
-        all(
-            table.schema in migrations.SCHEMAS
-            and _NAME.match(table.name)
-            and table.columns
-            and all(_NAME.match(c.name) and _SQL_TYPE.match(c.sql_type) for c in table.columns)
-            for table in manifest.tables
-        )
-        and all(_FILE_NAME.match(file.name) for file in manifest.files)
-        and len({(table.schema, table.name) for table in manifest.tables}) == len(manifest.tables)
+        table.schema in migrations.SCHEMAS
+        and bool(_NAME.match(table.name))
+        and 0 < len(names) == len(set(names))
+        and all(_NAME.match(column.name) and _SQL_TYPE.match(column.sql_type) for column in table.columns)
     )
+
+
+def _is_instant(text: str) -> bool:
+    try:
+        parse_instant(text)
+    except (ValueError, SteelyardError):
+        return False
+    return True
 
 
 def _is_empty(folder: Path) -> bool:

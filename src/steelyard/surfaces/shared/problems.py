@@ -45,6 +45,7 @@ KINDS: Final[Mapping[str, Kind]] = {
     "forbidden": Kind(403, "Not for this role"),
     "not_found": Kind(404, "Nothing here"),
     "method_not_allowed": Kind(405, "Not with this method"),
+    "conflict": Kind(409, "Another does the same just now"),
     "timeout": Kind(408, "The request came too slowly"),
     "too_large": Kind(413, "Larger than is taken"),
     "headers_too_large": Kind(431, "Header fields larger than are taken"),
