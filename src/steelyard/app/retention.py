@@ -31,7 +31,7 @@ from steelyard.store.exports import (
     record_exported,
     unexported_count,
 )
-from steelyard.store.retention import DROPPED, REDUCED, SAMPLES, DueDay, due_count, plan, thin_day, was_thinned
+from steelyard.store.retention import DROPPED, REDUCED, THINNED, DueDay, due_count, plan, thin_day, was_thinned
 from steelyard.store.store import FILE_NAME
 from steelyard.surfaces.shared.upkeep_ports import RetentionReport, RetentionRow
 
@@ -54,8 +54,8 @@ class _Tally:
         self.late = 0
 
     def rows(self, dry_run: bool) -> list[RetentionRow]:
-        """One row for every table of which anything was exported or removed, and for all tables of samples."""
-        samples = {fact.TABLE for fact in SAMPLES}
+        """One row for every table of which anything was exported or removed, and for all that are thinned."""
+        samples = {fact.TABLE for fact in THINNED}
         return [
             RetentionRow(
                 name, self.exported[name], self.reduced[name], None if dry_run else self.made[name], self.dropped[name]
@@ -77,16 +77,23 @@ def run_retention(
         today = day_start(now)
         raw_before = today - settings.retention.raw_days * DAY_US
         minute_before = today - settings.retention.minute_days * DAY_US
+        status_before = today - settings.retention.status_days * DAY_US
         folder = settings.retention.export_directory or directory / EXPORTS
         file = directory / FILE_NAME
         before = _size(file)
         tally, compacted = _Tally(), False
         if dry_run:
             with store.reader() as reader:
-                _look(reader, folder, today, plan(reader, raw_before, minute_before, now - FILLED_US), tally)
+                _look(
+                    reader,
+                    folder,
+                    today,
+                    plan(reader, raw_before, minute_before, now - FILLED_US, status_before),
+                    tally,
+                )
         else:
             _export(store, folder, today, now, tally)
-            for day, seen in _due_and_booked(store, settings, clock, raw_before, minute_before):
+            for day, seen in _due_and_booked(store, settings, clock, raw_before, minute_before, status_before):
                 _thin(store, day, seen, folder, now, tally)
             compacted = store.compact(settings.retention.free_ratio_min)
         return RetentionReport(
@@ -136,11 +143,16 @@ def _export(store: Store, folder: Path, today: Instant, now: Instant, tally: _Ta
 
 
 def _due_and_booked(
-    store: Store, settings: Settings, clock: Clock, raw_before: Instant, minute_before: Instant
+    store: Store,
+    settings: Settings,
+    clock: Clock,
+    raw_before: Instant,
+    minute_before: Instant,
+    status_before: Instant,
 ) -> list[tuple[DueDay, tuple[int, str]]]:
     """The days that are due, with their facts' fingerprint as they are in the books."""
     with store.reader() as reader:
-        due = plan(reader, raw_before, minute_before, clock.now() - FILLED_US)
+        due = plan(reader, raw_before, minute_before, clock.now() - FILLED_US, status_before)
     if not due:
         return []
     with store.transaction():

@@ -19,13 +19,18 @@ from steelyard.facts.device_sample import DeviceSample
 from steelyard.facts.metric_sample import MetricSample
 from steelyard.facts.partition_sample import PartitionSample
 from steelyard.facts.process_sample import ProcessSample
+from steelyard.facts.source_status import SourceStatus
 from steelyard.primitives.errors import InvariantError
 from steelyard.primitives.instant import DAY_US, HOUR_US, INSTANT_MAX, Instant
 from steelyard.store.exports import MINUTE_MARK, DayExport, export_day, fingerprint, record_exported, unexported_count
+from steelyard.store.statuses import merged_statuses_sql, steady_statuses_sql
 from steelyard.store.store import Store
 
 SAMPLES: Final[tuple[type[Fact], ...]] = (DeviceSample, ProcessSample, PartitionSample, MetricSample)
-"""The tables that retention thins; all other facts stay for ever."""
+"""The tables whose rows age: reduced to one a minute, dropped in the end."""
+
+THINNED: Final[tuple[type[Fact], ...]] = (*SAMPLES, SourceStatus)
+"""The tables that retention thins; all other facts stay for ever. Of rounds that say the same again and again one an hour stays (``statuses``)."""
 
 REDUCED: Final = "reduced"
 DROPPED: Final = "dropped"
@@ -89,28 +94,35 @@ class Thinned:
 
 
 def plan(
-    store: Store, raw_before: Instant, minute_before: Instant, filled_before: Instant = INSTANT_MAX
+    store: Store,
+    raw_before: Instant,
+    minute_before: Instant,
+    filled_before: Instant = INSTANT_MAX,
+    status_before: Instant | None = None,
 ) -> list[DueDay]:
-    """The days that are due, the oldest first: before ``minute_before`` to be dropped, before ``raw_before`` (both midnights) to be reduced.
+    """The days that are due, the oldest first: before ``minute_before`` to be dropped, before ``raw_before`` (both midnights) to be reduced;
+    statuses of rounds before ``status_before`` (None: ``raw_before``) to be reduced, never to be dropped.
 
     Days of which a back-fill took in anything at or after ``filled_before`` wait: what it still brings of them must find them as they were.
     """
     due: list[DueDay] = []
-    for fact in SAMPLES:
-        for level, low, high in ((DROPPED, None, minute_before), (REDUCED, minute_before, raw_before)):
-            rows = store.rows(
-                f"SELECT epoch_us(found.day_at) FROM (SELECT date_trunc('day', occurred_at) AS day_at, count(*) AS rows_count "
-                f"FROM fact.{fact.TABLE} WHERE ($low IS NULL OR occurred_at >= make_timestamp(CAST($low AS BIGINT))) "
-                "AND occurred_at < make_timestamp(CAST($high AS BIGINT)) GROUP BY 1) AS found "
-                "WHERE NOT EXISTS (SELECT 1 FROM store.thinned AS known WHERE known.fact_table = $table "
-                "AND known.day_at = found.day_at AND known.level = $level AND known.removed_count = found.rows_count) "
-                "AND NOT EXISTS (SELECT 1 FROM fact.source_status AS filled WHERE filled.kind = 'backfill' "
-                "AND filled.observed_at >= make_timestamp(CAST($filled AS BIGINT)) "
-                "AND filled.observed_from_at < found.day_at + INTERVAL 1 DAY AND filled.observed_to_at > found.day_at)",
-                {"filled": filled_before, "low": low, "high": high, "table": fact.TABLE, "level": _LOOKED[level]},
-            )
-            due += [DueDay(fact, int(day), level) for (day,) in rows]
-    return sorted(due, key=lambda each: (each.day_at, SAMPLES.index(each.fact)))
+    status_before = raw_before if status_before is None else status_before
+    levels = [(fact, DROPPED, None, minute_before) for fact in SAMPLES]
+    levels += [(fact, REDUCED, minute_before, raw_before) for fact in SAMPLES]
+    for fact, level, low, high in (*levels, (SourceStatus, REDUCED, None, status_before)):
+        rows = store.rows(
+            f"SELECT epoch_us(found.day_at) FROM (SELECT date_trunc('day', occurred_at) AS day_at, count(*) AS rows_count "
+            f"FROM fact.{fact.TABLE} WHERE ($low IS NULL OR occurred_at >= make_timestamp(CAST($low AS BIGINT))) "
+            "AND occurred_at < make_timestamp(CAST($high AS BIGINT)) GROUP BY 1) AS found "
+            "WHERE NOT EXISTS (SELECT 1 FROM store.thinned AS known WHERE known.fact_table = $table "
+            "AND known.day_at = found.day_at AND known.level = $level AND known.removed_count = found.rows_count) "
+            "AND NOT EXISTS (SELECT 1 FROM fact.source_status AS filled WHERE filled.kind = 'backfill' "
+            "AND filled.observed_at >= make_timestamp(CAST($filled AS BIGINT)) "
+            "AND filled.observed_from_at < found.day_at + INTERVAL 1 DAY AND filled.observed_to_at > found.day_at)",
+            {"filled": filled_before, "low": low, "high": high, "table": fact.TABLE, "level": _LOOKED[level]},
+        )
+        due += [DueDay(fact, int(day), level) for (day,) in rows]
+    return sorted(due, key=lambda each: (each.day_at, THINNED.index(each.fact)))
 
 
 def due_count(store: Store, due: DueDay) -> int:
@@ -128,7 +140,11 @@ def thin_day(store: Store, due: DueDay, folder: Path, now: Instant) -> Thinned:
         store.execute(f"CREATE OR REPLACE TEMP TABLE {_DOOMED} AS {_doomed_sql(due)}")
         if unexported_count(store, due.fact, due.day_at, folder):
             raise InvariantError(f"facts of {due.fact.TABLE} would go that are in no file")
-        made = _make_minutes(store, due) if due.level == REDUCED and due.fact in _MEASURES else 0
+        made = 0
+        if due.fact is SourceStatus:
+            made = int(store.rows(merged_statuses_sql(_DOOMED, MINUTE_MARK))[0][0])
+        elif due.level == REDUCED and due.fact in _MEASURES:
+            made = _make_minutes(store, due)
         _mark(store, due, now)
         removed = int(
             store.rows(
@@ -153,6 +169,8 @@ def was_thinned(store: Store, fact: type[Fact], day: Instant) -> bool:
 
 def _doomed_sql(due: DueDay) -> str:
     """The rows that go, with the minute they are in."""
+    if due.fact is SourceStatus:
+        return steady_statuses_sql(_day(due.day_at))
     table = f"fact.{due.fact.TABLE}"
     stays = [
         f"SELECT max_by(fact_id, occurred_at) FROM {table}",
