@@ -21,8 +21,8 @@ _UNIT: Final = "cluster, source, natural_key, kind, scope"
 def steady_statuses_sql(day: str) -> str:
     """A SELECT of the rows that go. ``day``: a condition on ``occurred_at`` that names one day.
 
-    Columns: those of ``fact.source_status``, ``island_no`` and ``hour_at``: touching stretches of one hour, of which ``merged_statuses_sql`` makes one row
-    (NULL where a round saw no stretch).
+    Columns: those of ``fact.source_status``, ``island_no`` and ``hour_at``: touching stretches of one hour, of which ``merged_statuses_sql``
+    makes one row (NULL where a round saw no stretch).
     """
     return f"""
         WITH rounds AS (
@@ -73,7 +73,8 @@ def steady_statuses_sql(day: str) -> str:
 
 
 def merged_statuses_sql(doomed: str, mark: str) -> str:
-    """An INSERT of the stretches that take the place of those in the table ``doomed``. ``mark``: how their ``fact_id`` begins: they were never seen."""
+    """An INSERT of the stretches that take the place of those in the table ``doomed``. ``mark``: how their ``fact_id`` begins, which says that
+    they were never seen."""
     state = "status, complete, as_of_basis, gap_max_us"
     return f"""
         INSERT INTO fact.source_status ({_UNIT}, {state}, message, objects_count, occurred_at, observed_at, observed_from_at, observed_to_at, fact_id)

@@ -151,6 +151,51 @@ def test_bounds_of_a_line_and_of_a_round_hold_and_nothing_is_lost_behind_them(tm
     assert too_long >= 1
 
 
+@pytest.mark.parametrize("is_restarted", [False, True])
+@pytest.mark.parametrize("round_bytes_max", [150, 400, 1_000, 3_000])
+def test_the_rest_of_a_line_beyond_the_bound_is_no_line_in_a_later_round(
+    tmp_path: Path, round_bytes_max: int, is_restarted: bool
+) -> None:
+    log = Log(tmp_path)
+    log.write(2)
+    with log.path.open("ab") as stream:
+        stream.write(b"x" * 2_000 + line(99) + b"\n")
+    log.write(2)
+    tail = AuditTail(log.path, line_bytes_max=100, round_bytes_max=round_bytes_max)
+    lines: list[bytes] = []
+    too_long = 0
+    for _ in range(60):
+        for part in tail.read():
+            lines += part.lines
+            too_long += len(part.too_long)
+        if is_restarted:
+            cursor = tail.cursor()
+            tail = AuditTail(log.path, line_bytes_max=100, round_bytes_max=round_bytes_max)
+            tail.resume(cursor)
+    assert lines == [line(1), line(2), line(3), line(4)]
+    assert too_long == 1, "it is told once"
+
+
+def test_a_line_beyond_the_bound_that_is_still_being_written_is_told_once_and_its_end_ends_it(tmp_path: Path) -> None:
+    log = Log(tmp_path)
+    tail = AuditTail(log.path, line_bytes_max=100)
+    log.write(1)
+    with log.path.open("ab") as stream:
+        stream.write(b"x" * 200)
+    assert numbers(tail) == [1]
+    assert [len(part.too_long) for part in tail.read() if part.too_long] == [1]
+    with log.path.open("ab") as stream:
+        stream.write(b"y" * 50)
+    assert [part for part in tail.read() if part.lines or part.too_long] == []
+    again = AuditTail(log.path, line_bytes_max=100)
+    again.resume(tail.cursor())
+    with log.path.open("ab") as stream:
+        stream.write(b"z\n")
+    log.rename()
+    log.write(1)
+    assert numbers(again) == [2]
+
+
 @pytest.mark.parametrize("cursor", ["", "x", "[]", "{}", "[1,2]", '["a",1,1,"x",1]', "[" * 10_000])
 def test_a_cursor_that_is_none_begins_with_the_present_file(tmp_path: Path, cursor: str) -> None:
     log, tail = Log(tmp_path), AuditTail(tmp_path / "audit.log")

@@ -35,7 +35,7 @@ _PACKED: Final = (".gz", ".zst", ".bz2", ".xz")
 @dataclass(frozen=True, slots=True)
 class Place:
     """Where reading stands: which file (``device``, ``inode``, the SHA-256 of its first ``head_bytes``, when it was ``modified_ns`` as it was
-    read) and how many bytes of it are done."""
+    read) and how many bytes of it are done. ``skipping``: they end within a line beyond the bound, whose rest is no line of its own."""
 
     device: int
     inode: int
@@ -43,17 +43,21 @@ class Place:
     head: str
     modified_ns: int
     offset: int
+    skipping: bool = False
 
     def to_text(self) -> str:
         """As the cursor is stored."""
-        return json.dumps([self.device, self.inode, self.head_bytes, self.head, self.modified_ns, self.offset])
+        parts = [self.device, self.inode, self.head_bytes, self.head, self.modified_ns, self.offset]
+        return json.dumps([*parts, True] if self.skipping else parts)
 
     @classmethod
     def of_text(cls, text: str | None) -> Place | None:
         """The place behind a cursor; None where it is none."""
         try:
-            device, inode, head_bytes, head, modified_ns, offset = json.loads(text or "")
-            return cls(int(device), int(inode), int(head_bytes), str(head), int(modified_ns), int(offset))
+            device, inode, head_bytes, head, modified_ns, offset, *rest = json.loads(text or "")
+            return cls(
+                int(device), int(inode), int(head_bytes), str(head), int(modified_ns), int(offset), rest == [True]
+            )
         except (ValueError, TypeError, RecursionError):
             return None
 
@@ -99,7 +103,10 @@ class AuditTail:
         place = self._place
         for path in self._chain(place):
             with _Opened(path) as file:
-                yield from self._lines(file, file.place(place.offset if place is not None and file.holds(place) else 0))
+                is_there = place is not None and file.holds(place)
+                yield from self._lines(
+                    file, file.place(place.offset, place.skipping) if is_there and place else file.place(0)
+                )
             if self.is_behind:
                 return
             place = None
@@ -142,7 +149,7 @@ class AuditTail:
         """Whole lines from the place on, in pieces; the place moves with what was yielded."""
         start = place.offset
         rest = b""
-        skipping = False
+        skipping = place.skipping
         while self._left > 0:
             piece = file.read_at(start + len(rest), min(_PIECE, self._left))
             if not piece:
@@ -156,7 +163,7 @@ class AuditTail:
                     if not skipping:
                         too_long.append(start)
                     start, rest, skipping = start + len(data), b"", True
-                    self._place = file.place(start)
+                    self._place = file.place(start, skipping)
                     yield Lines(str(file.path), start, (), tuple(too_long))
                 else:
                     rest = data
@@ -171,7 +178,7 @@ class AuditTail:
             yield Lines(str(file.path), first, kept, tuple(too_long))
         else:
             self.is_behind = True
-        self._place = file.place(start)
+        self._place = file.place(start, skipping)
 
 
 class _Opened:
@@ -207,11 +214,17 @@ class _Opened:
             return False
         return self._status.st_size >= place.offset and _digest(self.read_at(0, place.head_bytes)) == place.head
 
-    def place(self, offset: int) -> Place:
+    def place(self, offset: int, skipping: bool = False) -> Place:
         """An offset in it. The head grows with what was read, up to a bound, so that it never holds what may still change."""
         head = self.read_at(0, min(_HEAD_BYTES, offset))
         return Place(
-            self._status.st_dev, self._status.st_ino, len(head), _digest(head), self._status.st_mtime_ns, offset
+            self._status.st_dev,
+            self._status.st_ino,
+            len(head),
+            _digest(head),
+            self._status.st_mtime_ns,
+            offset,
+            skipping,
         )
 
 
