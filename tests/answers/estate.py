@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from steelyard.ledgers.registry import HOLDING, SUPPLY, model_text
+from steelyard.ledgers.registry import HOLDING, SUPPLY, USAGE, model_text
 from steelyard.primitives.instant import HOUR_US, Instant, parse_instant
 from steelyard.store import Store
 
@@ -27,9 +27,6 @@ CREATE TABLE dim.node (cluster VARCHAR, node VARCHAR, gpu_product VARCHAR, ready
 CREATE TABLE dim.node_capacity (cluster VARCHAR, node VARCHAR, cards_count BIGINT, memory_mib BIGINT, from_us BIGINT, to_us BIGINT,
     seen_from_us BIGINT, seen_to_us BIGINT);
 CREATE TABLE dim."grant" (cluster VARCHAR, pod_uid VARCHAR, node VARCHAR, device_uuid VARCHAR, standing VARCHAR);
-CREATE TABLE ledger.usage (cluster VARCHAR, device_uuid VARCHAR, gi BIGINT, grain_at TIMESTAMP, pod_uid VARCHAR, path VARCHAR,
-    used_basis VARCHAR, memory_mib_us BIGINT, memory_peak_mib BIGINT, memory_p99_mib BIGINT, compute_upper_gpu_us BIGINT,
-    observed_us BIGINT, compute_observed_us BIGINT, samples_count BIGINT, unknown_reason VARCHAR);
 CREATE TABLE ledger.posting_run (run_id BIGINT, posted_at TIMESTAMP, as_of TIMESTAMP, definitions VARCHAR, settings_hash VARCHAR);
 """
 
@@ -51,6 +48,8 @@ class Estate:
             self.store.execute(
                 f"CREATE VIEW ledger.{ledger.name} AS SELECT * EXCLUDE (run_id, sign) FROM ledger.{ledger.name}_entry"
             )
+        columns = ", ".join(f"{column.name} {column.sql_type}" for column in USAGE.columns)
+        self.store.execute(f"CREATE TABLE ledger.usage ({columns})")
         span = model_text("dimensions/known_span.sql")  # a view: the rows of a test may come after it
         self.store.execute(f"CREATE VIEW dim.known_span AS {span}")
         self.store.execute("CREATE TABLE ledger.finding AS SELECT code, severity, subject, message FROM fact.finding")

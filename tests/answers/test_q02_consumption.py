@@ -14,6 +14,7 @@ from steelyard.answers.q02_consumption import METHODS, ConsumptionSpec, answer
 from steelyard.primitives.errors import UsageError
 from steelyard.primitives.instant import HOUR_US, MINUTE_US, Window, format_instant
 from steelyard.primitives.unknown import Unknown
+from steelyard.surfaces.http_api.tenant_wall import WALLS
 from tests.answers.estate import Estate, at, small_story
 
 CARD = "GPU-aaaaaaaa-0000"
@@ -117,6 +118,59 @@ def test_samples_give_memory_with_its_peak_and_an_upper_bound_of_compute() -> No
     coverage = {figure.name: figure.coverage for figure in result.figures}
     assert coverage["memory_used_mib_hours"] == float(Fraction(75, 60 * 9))
     assert coverage["gpu_hours_used_upper"] == float(Fraction(30, 60 * 9))
+
+
+def measured_story() -> Estate:
+    """The small story with 1001, 1002 and 1005 for half of an hour of train's own card and for the card that infer and notebook share."""
+    estate = small_story()
+    half = HOUR_US // 2
+    common = {"cluster": "default", "grain_at": at("10:00"), "samples_count": 30, "used_basis": "max_sm_1002_dram_1005"}
+    seen = dict.fromkeys(
+        ("observed_us", "engine_observed_us", "sm_observed_us", "dram_observed_us", "used_observed_us"), half
+    )
+    figures_of = {"used_of_gpu_us": half, "engine_upper_gpu_us": half, "sm_gpu_us": half // 5, "dram_gpu_us": half // 2}
+    own = {**common, **seen, **figures_of, "device_uuid": "GPU-aaaaaaaa-0001"}
+    estate.insert("ledger.usage", **own, pod_uid="uid-train", path="exclusive", used_gpu_us=half * 6 // 10)
+    estate.insert("ledger.usage", **own, path="device", used_gpu_us=half * 6 // 10)
+    shared = {**common, **seen, **figures_of, "device_uuid": CARD}
+    for path in ("device", "residual"):
+        estate.insert("ledger.usage", **shared, path=path, used_gpu_us=half)
+    return estate
+
+
+def test_what_a_lone_holder_used_is_measured_use_with_its_parts_apart_and_its_basis_named() -> None:
+    row = {row["pod"]: row for row in records(ask(measured_story()), "pods")}["train"]
+    assert row["gpu_hours_used"] == Fraction("0.3")
+    assert (row["gpu_hours_sm_active"], row["gpu_hours_dram_active"]) == (Fraction("0.1"), Fraction("0.25"))
+    assert row["gpu_hours_engine_upper"] == Fraction("0.5")
+    assert row["used_basis"] == "max_sm_1002_dram_1005"
+    assert isinstance(row["gpu_hours_used_upper"], Unknown), "203 was not measured, and 1001 is not called 203"
+
+
+def test_waste_counts_only_the_time_in_which_use_was_seen() -> None:
+    row = {row["pod"]: row for row in records(ask(measured_story()), "pods")}["train"]
+    assert row["gpu_hours_granted"] == Fraction("2.5")
+    assert row["gpu_hours_waste"] == Fraction("0.2"), "two hours without a sample are unknown, not idle"
+    assert row["used_observed_ratio"] == 0.2
+
+
+def test_use_of_a_shared_card_is_unknown_for_each_holder_and_known_for_the_card() -> None:
+    result = ask(measured_story())
+    rows = {row["pod"]: row for row in records(result, "pods")}
+    for pod in ("infer", "notebook"):
+        used = rows[pod]["gpu_hours_used"]
+        assert (
+            isinstance(used, Unknown) and used.reason == "what the card used is known for all its holders together only"
+        )
+    values = figures(result)
+    assert (values["gpu_hours_used"], values["gpu_hours_used_device"]) == (Fraction("0.3"), Fraction("0.8"))
+    assert values["gpu_hours_use_unattributed"] == Fraction("0.5")
+    assert any("for all their holders together only" in spot for spot in result.blind_spots)
+
+
+def test_a_viewer_of_one_tenant_sees_its_own_use_and_not_that_of_whole_cards() -> None:
+    assert {"gpu_hours_used", "gpu_hours_sm_active", "gpu_hours_engine_upper"} <= WALLS["q2"].figures
+    assert not {"gpu_hours_used_device", "gpu_hours_use_unattributed"} & WALLS["q2"].figures
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,12 @@ INSTANTS_ONLY = "samples are instants: the time between them was not seen"
 NOTHING = "the samples name no figure"
 
 
+SHARES = {"3g.40gb": 500_000, "1c.3g.40gb": 500_000, "1g.5gb": 142_857}
+"""Of its card, by the profile of a compute instance or of the GPU instance itself."""
+
+FIGURES = ("memory", "util", "engine", "sm", "dram", "used")
+
+
 @dataclass
 class Use:
     """All inputs of one cluster."""
@@ -29,6 +35,7 @@ class Use:
     samples: list[Row]
     processes: list[Row]
     statuses: list[Row]
+    units: list[Row] = field(default_factory=list)
 
 
 @dataclass
@@ -37,20 +44,19 @@ class Stand:
 
     start: int
     end: int
-    memory: int | None
-    util: int | None = None
+    figures: Mapping[str, int]
+    """What is known: MiB of ``memory``, of the others parts per million of the card."""
+    share: int | None = None
 
 
 @dataclass
 class Sums:
-    """What one row of the ledger is made of."""
+    """What one row of the ledger is made of: amounts and seen time by figure."""
 
-    memory_us: int = 0
-    memory_seen: int = 0
-    util_us: int = 0
-    util_seen: int = 0
+    amounts: dict[str, int] = field(default_factory=lambda: dict.fromkeys((*FIGURES, "used_of"), 0))
+    seen: dict[str, int] = field(default_factory=lambda: dict.fromkeys(FIGURES, 0))
     instants: list[int | None] = field(default_factory=list)
-    any_memory: bool = False
+    says_any: bool = False
 
 
 def gap_of(world: Use, uuid: str, source: str) -> int:
@@ -74,11 +80,50 @@ def until(at: int, interval: int | None, gap: int, following: int | None) -> int
     return following if following is not None and following - at <= gap else at
 
 
-def clean_util(value: float | None) -> int | None:
-    """203 in parts per million; above 1.05, below 0 or no number: not known."""
+def clean(value: float | None) -> int | None:
+    """A ratio in parts per million; above 1.05, below 0 or no number: not known."""
     if value is None or value != value or value < 0 or value > 1.05:
         return None
     return round(min(value, 1.0) * 1_000_000)
+
+
+def share_at(world: Use, unit: Unit, t: int) -> int | None:
+    """The share of its card that a unit is; of an instance by the profile under its number that was new last, the first one also before."""
+    uuid, gi = unit
+    if gi is None:
+        return 1_000_000
+    named = [row for row in world.units if (row["device_uuid"], row["gi"], row["unit_kind"]) == (uuid, gi, "mig")]
+    if not named:
+        return None
+    turns = sorted({row["first_seen_at"] for row in named})
+    turn = max((at for at in turns if at <= t), default=turns[0])
+    shares = {SHARES.get(row["profile"]) for row in named if row["first_seen_at"] == turn}
+    return shares.pop() if len(shares) == 1 else None
+
+
+def figures_of(rows: Sequence[Row], share: int | None) -> dict[str, int]:
+    """What the rows of one unit and instant tell together: the larger figures, the ratios as parts of the card."""
+    found: dict[str, int] = {}
+    columns = {
+        "util": "util_gpu_ratio",
+        "engine": "gr_active_ratio",
+        "sm": "sm_active_ratio",
+        "dram": "dram_active_ratio",
+    }
+    for name, column in columns.items():
+        ratios = [ratio for ratio in (clean(row[column]) for row in rows) if ratio is not None]
+        if ratios:
+            found[name] = max(ratios)
+    if found.get("util", 0) > 500_000 and found.get("engine") == 0:
+        found = {"util": found["util"]}
+    if "sm" in found and "dram" in found:
+        found["used"] = max(found["sm"], found["dram"])
+    known = {name: ratio * share // 1_000_000 for name, ratio in found.items()} if share is not None else {}
+    memories = [
+        r["memory_used_mib"] for r in rows
+        if r["memory_used_mib"] is not None and 0 <= r["memory_used_mib"] <= (r["memory_total_mib"] or 10**8)
+    ]  # fmt: skip
+    return {**known, **({"memory": max(memories)} if memories else {})}
 
 
 def stands(world: Use) -> Mapping[Unit, list[Stand]]:
@@ -94,14 +139,10 @@ def stands(world: Use) -> Mapping[Unit, list[Stand]]:
             rows = by_instant[at]
             interval = max((r["interval_us"] for r in rows if r["interval_us"] is not None), default=None)
             gap = gap_of(world, unit[0], max(r["source"] for r in rows))
-            memories = [
-                r["memory_used_mib"] for r in rows
-                if r["memory_used_mib"] is not None and 0 <= r["memory_used_mib"] <= (r["memory_total_mib"] or 10**8)
-            ]  # fmt: skip
-            utils = [u for u in (clean_util(r["util_gpu_ratio"]) for r in rows) if u is not None]
+            share = share_at(world, unit, at)
             following = instants[n + 1] if n + 1 < len(instants) else None
             end = until(at, interval, gap, following)
-            result[unit].append(Stand(at, end, max(memories, default=None), max(utils, default=None)))
+            result[unit].append(Stand(at, end, figures_of(rows, share), share))
     return result
 
 
@@ -140,29 +181,33 @@ def cuts_of(world: Use, edges: Sequence[int]) -> list[int]:
 
 def add(sums: Sums, us: int, stand: Stand) -> None:
     """Integrate a stretch."""
-    sums.any_memory |= stand.memory is not None
-    if stand.memory is not None:
-        sums.memory_us += us * stand.memory
-        sums.memory_seen += us
-    if stand.util is not None:
-        sums.util_us += us * stand.util
-        sums.util_seen += us
+    sums.says_any |= bool(stand.figures)
+    for name, figure in stand.figures.items():
+        sums.amounts[name] += us * figure
+        sums.seen[name] += us
+    if "used" in stand.figures:
+        sums.amounts["used_of"] += us * (stand.share or 0)
 
 
 def integrate(world: Use) -> dict[tuple[Any, ...], Sums]:
     """(uuid, gi, grain, pod, path) -> sums, for devices, their one holders and proven processes."""
     rows: dict[tuple[Any, ...], Sums] = defaultdict(Sums)
+    told = board_told(world)
     for unit, samples in stands(world).items():
         path = "exclusive" if unit[1] is None else "mig"
         for stand in samples:
             cuts = [c for c in cuts_of(world, [stand.start, stand.end]) if stand.start <= c <= stand.end]
             for a, b in itertools.pairwise(cuts):
                 grain, holder = a // world.grain * world.grain, holder_at(world, unit, a)
-                add(rows[(*unit, grain, None, "device")], b - a, stand)
+                own = of_card(unit, grain, stand, told)
+                if own is not None:
+                    add(rows[(*unit, grain, None, "device")], b - a, own)
                 if holder is not None:
                     add(rows[(*unit, grain, holder, path)], b - a, stand)
             grain, holder = stand.start // world.grain * world.grain, holder_at(world, unit, stand.start)
-            note(rows[(*unit, grain, None, "device")], stand)
+            own = of_card(unit, grain, stand, told)
+            if own is not None:
+                note(rows[(*unit, grain, None, "device")], own)
             if holder is not None:
                 note(rows[(*unit, grain, holder, path)], stand)
     sampled = set(stands(world))
@@ -181,10 +226,29 @@ def integrate(world: Use) -> dict[tuple[Any, ...], Sums]:
     return rows
 
 
+def board_told(world: Use) -> dict[tuple[str, int], set[str]]:
+    """Which figures the card as a whole told in a grain, for every card and grain in which it was sampled."""
+    told: dict[tuple[str, int], set[str]] = defaultdict(set)
+    for (uuid, gi), samples in stands(world).items():
+        for stand in samples if gi is None else ():
+            first = stand.start // world.grain * world.grain
+            for grain in range(first, max(stand.end, stand.start + 1), world.grain):
+                told[uuid, grain] |= stand.figures.keys()
+    return told
+
+
+def of_card(unit: Unit, grain: int, stand: Stand, told: Mapping[tuple[str, int], set[str]]) -> Stand | None:
+    """What a sample says of the card as a whole: an instance's only what the board does not tell. None: nothing."""
+    if unit[1] is None or (unit[0], grain) not in told:
+        return stand
+    left = {name: figure for name, figure in stand.figures.items() if name not in told[unit[0], grain]}
+    return Stand(stand.start, stand.end, left, stand.share) if left else None
+
+
 def note(sums: Sums, stand: Stand) -> None:
     """The sample itself: for peak, percentile and count."""
-    sums.any_memory |= stand.memory is not None
-    sums.instants.append(stand.memory)
+    sums.says_any |= bool(stand.figures)
+    sums.instants.append(stand.figures.get("memory"))
 
 
 def process_stands(world: Use) -> Iterator[tuple[str, int | None, str, Stand]]:
@@ -200,7 +264,7 @@ def process_stands(world: Use) -> Iterator[tuple[str, int | None, str, Stand]]:
                 rows = [row for row in here if (row["gi"], row["pod_uid"]) == (gi, pod)]
                 memories = [row["memory_used_mib"] for row in rows]
                 interval = max((r["interval_us"] for r in rows if r["interval_us"] is not None), default=None)
-                memory = None if None in memories else sum(memories)
+                memory = {} if None in memories else {"memory": sum(memories)}
                 yield uuid, gi, pod, Stand(at, until(at, interval, gap, following), memory)
 
 
@@ -216,37 +280,51 @@ def percentile_99(values: Sequence[int]) -> int | None:
 
 
 def post_usage(world: Use) -> dict[tuple[Any, ...], tuple[Any, ...]]:
-    """(device_uuid, gi, grain, pod_uid, path) -> memory_mib_us, peak, p99, compute, observed, compute_observed, samples, reason."""
+    """(device_uuid, gi, grain, pod_uid, path) -> peak, p99, samples, reason, basis, then the amount of each of FIGURES and what the unit had
+    while its use was known, then the seen time of each of FIGURES."""
     rows: dict[tuple[Any, ...], tuple[Any, ...]] = {}
-    sums = integrate(world)
-    boards = {(uuid, grain) for (uuid, gi, grain, _pod, path) in sums if path == "device" and gi is None}
-    for key, total in sums.items():
-        uuid, gi, grain, _pod, path = key
-        if path == "device" and gi is not None and (uuid, grain) in boards:
-            continue
+    for key, total in integrate(world).items():
         known = [memory for memory in total.instants if memory is not None]
+        peak = max(known, default=None)
+        amounts: dict[str, int | None] = {}
+        for name in FIGURES:
+            scale = 1 if name == "memory" else 1_000_000
+            amounts[name] = total.amounts[name] // scale if total.seen[name] else None
+        amounts["used_of"] = total.amounts["used_of"] // 1_000_000 if total.seen["used"] else None
         reason = None
-        if not total.memory_seen and not total.util_seen:
-            reason = INSTANTS_ONLY if total.any_memory else NOTHING
+        if not any(total.seen.values()):
+            reason = INSTANTS_ONLY if total.says_any else NOTHING
+        basis = basis_of(amounts, peak)
         rows[key] = (
-            total.memory_us if total.memory_seen else None,
-            max(known, default=None),
-            percentile_99(known),
-            total.util_us // 1_000_000 if total.util_seen else None,
-            total.memory_seen,
-            total.util_seen,
-            len(total.instants),
-            reason,
-        )
+            peak, percentile_99(known), len(total.instants), reason, basis, *amounts.values(), *total.seen.values()
+        )  # fmt: skip
     for key, row in list(rows.items()):
         uuid, gi, grain, _pod, path = key
-        if path != "device":
-            continue
-        held = [
-            other for (u, g, at, _p, way), other in rows.items()
-            if way not in ("device", "residual") and (u, at) == (uuid, grain) and (gi is None or g == gi)
-        ]  # fmt: skip
-        memory = None if row[0] is None else row[0] - sum(other[0] or 0 for other in held)
-        compute = None if row[3] is None else row[3] - sum(other[3] or 0 for other in held)
-        rows[uuid, gi, grain, None, "residual"] = (memory, None, None, compute, *row[4:])
+        if path == "device":
+            rows[uuid, gi, grain, None, "residual"] = residual(rows, uuid, gi, grain, row)
     return rows
+
+
+def basis_of(amounts: Mapping[str, int | None], peak: int | None) -> str:
+    """The best basis that a row has."""
+    names = {
+        "used": "max_sm_1002_dram_1005", "engine": "gr_engine_1001_upper_bound", "util": "util_gpu_203_upper_bound", "memory": "memory_only"
+    }  # fmt: skip
+    for name, basis in names.items():
+        if amounts[name] is not None or (name == "memory" and peak is not None):
+            return basis
+    return "unknown"
+
+
+def residual(
+    rows: Mapping[tuple[Any, ...], tuple[Any, ...]], uuid: str, gi: int | None, grain: int, row: tuple[Any, ...]
+) -> tuple[Any, ...]:
+    """A card's row less those of its holders, of an instance's less those of the instance."""
+    held = [
+        other for (u, g, at, _p, way), other in rows.items()
+        if way not in ("device", "residual") and (u, at) == (uuid, grain) and (gi is None or g == gi)
+    ]  # fmt: skip
+    left: dict[str, int | None] = {}
+    for number, name in enumerate(FIGURES, start=5):
+        left[name] = None if row[number] is None else row[number] - sum(other[number] or 0 for other in held)
+    return (None, None, row[2], row[3], basis_of(left, None), *left.values(), None, *row[-len(FIGURES) :])

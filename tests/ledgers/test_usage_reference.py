@@ -30,7 +30,13 @@ from tests.ledgers.supply_worlds import BASE, COMMON, GRAINS, HOUR, INSTANTS, MI
 CARDS = st.sampled_from(["GPU-1", "GPU-2"])
 INSTANCES = st.sampled_from([None, None, 1, 2])
 INTERVALS = st.sampled_from([None, None, 0, MINUTE // 2, MINUTE, 30 * MINUTE, 3 * HOUR])
+RATIOS = st.one_of(
+    st.none(), st.sampled_from([0.0, 1.03, 1.2, -0.1, float("nan")]), st.integers(0, 100).map(lambda n: n / 100)
+)
 SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large]
+PEAK, P99, SAMPLES, REASON, BASIS, MEMORY, UTIL, ENGINE, SM, DRAM, USED, USED_OF = range(12)
+MEMORY_SEEN, UTIL_SEEN, ENGINE_SEEN, SM_SEEN, DRAM_SEEN, USED_SEEN = range(12, 18)
+"""Where each column of a row stands."""
 Rows = dict[tuple[Any, ...], tuple[Any, ...]]
 
 
@@ -46,11 +52,25 @@ def samples(draw: st.DrawFn) -> DeviceSample:
         interval_us=draw(INTERVALS),
         memory_used_mib=draw(st.one_of(st.none(), st.integers(0, 1200), st.just(-3))),
         memory_total_mib=draw(st.sampled_from([None, 1000])),
-        util_gpu_ratio=draw(
-            st.one_of(
-                st.none(), st.integers(0, 100).map(lambda n: n / 100), st.sampled_from([1.03, 1.2, -0.1, float("nan")])
-            )
-        ),
+        util_gpu_ratio=draw(RATIOS),
+        gr_active_ratio=draw(RATIOS),
+        sm_active_ratio=draw(RATIOS),
+        dram_active_ratio=draw(RATIOS),
+    )
+
+
+@st.composite
+def instances(draw: st.DrawFn) -> Unit:
+    number = draw(st.integers(1, 3))
+    return Unit(
+        **COMMON,
+        natural_key=f"MIG-{number}",
+        occurred_at=draw(INSTANTS),
+        unit_id=f"MIG-{number}",
+        unit_kind="mig",
+        device_uuid=draw(CARDS),
+        gi=draw(st.sampled_from([1, 1, 2])),
+        profile=draw(st.sampled_from(["3g.40gb", "3g.40gb", "1c.3g.40gb", "1g.5gb", "unheard"])),
     )
 
 
@@ -110,6 +130,7 @@ def worlds(draw: st.DrawFn) -> tuple[list[Fact], list[Row], int]:
     ]  # fmt: skip
     facts += draw(st.lists(samples(), max_size=9))
     facts += draw(st.lists(processes(), max_size=6))
+    facts += draw(st.lists(instances(), max_size=3))
     held = draw(st.lists(holdings(), max_size=5))
     return facts, held, draw(st.sampled_from(GRAINS))
 
@@ -129,8 +150,9 @@ def posted(store: Store, facts: list[Fact], held: list[Row], grain: int) -> Rows
     store.load_rows("ledger.holding", columns, [[row.get(name) for name, _ in columns] for row in held])
     post_ledger(store, USAGE, 1, f"{grain}")
     rows = store.rows(
-        "SELECT device_uuid, gi, epoch_us(grain_at), pod_uid, path, memory_mib_us, memory_peak_mib, memory_p99_mib, "
-        "compute_upper_gpu_us, observed_us, compute_observed_us, samples_count, unknown_reason FROM ledger.usage"
+        "SELECT device_uuid, gi, epoch_us(grain_at), pod_uid, path, memory_peak_mib, memory_p99_mib, samples_count, unknown_reason, used_basis, "
+        "memory_mib_us, compute_upper_gpu_us, engine_upper_gpu_us, sm_gpu_us, dram_gpu_us, used_gpu_us, used_of_gpu_us, observed_us, "
+        "compute_observed_us, engine_observed_us, sm_observed_us, dram_observed_us, used_observed_us FROM ledger.usage"
     )
     keyed = {row[:5]: row[5:] for row in rows}
     assert len(keyed) == len(rows), "two rows have the same key"
@@ -159,6 +181,7 @@ def by_reference(store: Store, held: list[Row], grain: int) -> Rows:
             samples=records(store, "fact.device_sample"),
             processes=records(store, "fact.process_sample"),
             statuses=records(store, "fact.source_status"),
+            units=records(store, "dim.unit"),
         )
     )
 
@@ -227,6 +250,24 @@ GROUNDS: dict[str, tuple[list[Fact], list[Row], list[Fact], list[Row]]] = {
         [held_card(unit_kind="mig", unit_id="MIG-1")],
         [Unit(natural_key="MIG-1", occurred_at=BASE, unit_id="MIG-1", unit_kind="mig", device_uuid="GPU-1", gi=3, **COMMON)],
         [held_card(unit_kind="mig", unit_id="MIG-1")],
+    ),
+    "which part of its card an instance is": (
+        [
+            ON_NODE,
+            Unit(natural_key="MIG-1", occurred_at=BASE, unit_id="MIG-1", unit_kind="mig", device_uuid="GPU-1", gi=3, **COMMON),
+            DeviceSample(
+                natural_key="GPU-1/gi3", occurred_at=BASE, device_uuid="GPU-1", gi=3, interval_us=MINUTE, sm_active_ratio=0.2,
+                dram_active_ratio=0.7, **COMMON,
+            ),
+        ],
+        [],
+        [
+            Unit(
+                natural_key="MIG-1", occurred_at=BASE, unit_id="MIG-1", unit_kind="mig", device_uuid="GPU-1", gi=3,
+                profile="3g.40gb", **COMMON,
+            )
+        ],
+        [],
     ),
     "whose name it is": (
         [
@@ -314,7 +355,7 @@ def test_a_lone_holder_of_a_part_of_a_card_is_not_given_all_that_the_card_used(
     ]  # fmt: skip
     rows = by_sql(store, facts, held, HOUR)
     assert ((("GPU-1", None, BASE, "p1", "exclusive")) in rows) is attributed
-    assert rows["GPU-1", None, BASE, None, "residual"][0] == (0 if attributed else 70_000 * MINUTE)
+    assert rows["GPU-1", None, BASE, None, "residual"][MEMORY] == (0 if attributed else 70_000 * MINUTE)
 
 
 @given(worlds(), st.randoms(use_true_random=False))
@@ -333,14 +374,107 @@ def test_a_removed_sample_moves_use_to_unknown_and_never_to_idle(store: Store, c
     facts: list[Fact] = [
         DeviceSample(
             natural_key="GPU-1", occurred_at=BASE + n * MINUTE, device_uuid="GPU-1", interval_us=MINUTE, memory_used_mib=700,
-            util_gpu_ratio=1.0, **COMMON,
+            util_gpu_ratio=1.0, sm_active_ratio=0.5, dram_active_ratio=1.0, **COMMON,
         )
         for n in range(count)
     ]  # fmt: skip
     whole = by_sql(store, facts, [], HOUR)["GPU-1", None, BASE, None, "device"]
     facts.pop(data.draw(st.integers(0, count - 1)))
     less = by_sql(store, facts, [], HOUR)["GPU-1", None, BASE, None, "device"]
-    assert (whole[0] - less[0], whole[3] - less[3]) == (700 * MINUTE, MINUTE)
-    assert (whole[4] - less[4], whole[5] - less[5]) == (MINUTE, MINUTE), (
+    lost = [whole[n] - less[n] for n in (MEMORY, UTIL, USED, USED_OF)]
+    assert lost == [700 * MINUTE, MINUTE, MINUTE, MINUTE]
+    assert [whole[n] - less[n] for n in (MEMORY_SEEN, UTIL_SEEN, USED_SEEN)] == [MINUTE] * 3, (
         "what was used is gone together with the time it was seen in"
     )
+
+
+def one_sample(**more: Any) -> DeviceSample:
+    gi = more.get("gi")
+    return DeviceSample(
+        **{**COMMON, "natural_key": f"GPU-1/{gi}", "occurred_at": BASE, "device_uuid": "GPU-1", "interval_us": MINUTE, **more}
+    )  # fmt: skip
+
+
+def instance_unit(profile: str, gi: int = 3, minute: int = 0, unit_id: str = "MIG-1") -> Unit:
+    return Unit(
+        natural_key=unit_id, occurred_at=BASE + minute * MINUTE, unit_id=unit_id, unit_kind="mig", device_uuid="GPU-1", gi=gi,
+        profile=profile, **COMMON,
+    )  # fmt: skip
+
+
+PROFILED = {"gr_active_ratio": 0.9, "sm_active_ratio": 0.2, "dram_active_ratio": 0.7}
+BASES: dict[str, tuple[dict[str, float | None], str, int | None]] = {
+    "bound by memory": ({**PROFILED, "util_gpu_ratio": 1.0}, "max_sm_1002_dram_1005", 700_000),
+    "bound by compute": ({**PROFILED, "dram_active_ratio": 0.1}, "max_sm_1002_dram_1005", 200_000),
+    "1002 is off": ({**PROFILED, "sm_active_ratio": None}, "gr_engine_1001_upper_bound", None),
+    "1005 is off": ({**PROFILED, "dram_active_ratio": None}, "gr_engine_1001_upper_bound", None),
+    "203 alone": ({"util_gpu_ratio": 1.0}, "util_gpu_203_upper_bound", None),
+    "1002 beyond its limits": ({**PROFILED, "sm_active_ratio": 1.3}, "gr_engine_1001_upper_bound", None),
+    "1002 a little above one": ({**PROFILED, "sm_active_ratio": 1.04}, "max_sm_1002_dram_1005", 1_000_000),
+    "counters that read 0 on a busy card": (
+        {"util_gpu_ratio": 1.0, "gr_active_ratio": 0.0, "sm_active_ratio": 0.0, "dram_active_ratio": 0.0},
+        "util_gpu_203_upper_bound",
+        None,
+    ),
+    "an idle card": (
+        {"util_gpu_ratio": 0.0, "gr_active_ratio": 0.0, "sm_active_ratio": 0.0, "dram_active_ratio": 0.0},
+        "max_sm_1002_dram_1005",
+        0,
+    ),
+}
+
+
+@pytest.mark.parametrize("case", BASES)
+def test_use_is_the_larger_of_1002_and_1005_or_an_upper_bound_that_is_named_as_one(store: Store, case: str) -> None:
+    ratios, basis, used_ppm = BASES[case]
+    rows = by_sql(store, [ON_NODE, one_sample(memory_used_mib=10, **ratios)], [held_card()], HOUR)
+    row = rows["GPU-1", None, BASE, "p1", "exclusive"]
+    assert row[BASIS] == basis
+    assert row[USED] == (None if used_ppm is None else used_ppm * MINUTE // 1_000_000)
+    assert row[USED_OF] == (None if used_ppm is None else MINUTE)
+    assert row[USED_SEEN] == (0 if used_ppm is None else MINUTE)
+
+
+def test_what_a_gpu_instance_used_counts_as_its_share_of_the_card_and_never_as_the_whole(store: Store) -> None:
+    held = [held_card(unit_kind="mig", unit_id="MIG-1", gi=3, share_ppm=500_000)]
+    facts = [ON_NODE, instance_unit("3g.40gb"), one_sample(gi=3, memory_used_mib=10, **PROFILED)]
+    rows = by_sql(store, facts, held, HOUR)
+    for key in (("GPU-1", 3, BASE, "p1", "mig"), ("GPU-1", 3, BASE, None, "device")):
+        assert (rows[key][USED], rows[key][USED_OF]) == (350_000 * MINUTE // 1_000_000, MINUTE // 2)
+    assert rows["GPU-1", 3, BASE, None, "residual"][USED] == 0
+
+
+def test_an_instance_of_an_unknown_part_of_the_card_used_an_unknown_amount(store: Store) -> None:
+    rows = by_sql(store, [ON_NODE, one_sample(gi=3, memory_used_mib=10, **PROFILED)], [], HOUR)
+    row = rows["GPU-1", 3, BASE, None, "device"]
+    assert (row[MEMORY], row[USED], row[BASIS]) == (10 * MINUTE, None, "memory_only")
+
+
+def test_an_instance_number_that_is_given_anew_has_the_share_of_its_time(store: Store) -> None:
+    facts = [ON_NODE, instance_unit("3g.40gb"), instance_unit("1g.5gb", minute=90, unit_id="MIG-2")]
+    facts += [one_sample(gi=3, **PROFILED), one_sample(gi=3, **{**PROFILED, "occurred_at": BASE + 100 * MINUTE})]
+    rows = by_sql(store, facts, [], HOUR)
+    assert rows["GPU-1", 3, BASE, None, "device"][USED_OF] == MINUTE // 2
+    assert rows["GPU-1", 3, BASE + HOUR, None, "device"][USED_OF] == 142_857 * MINUTE // 1_000_000
+
+
+def test_instances_tell_of_the_card_what_the_board_does_not_and_nothing_twice(store: Store) -> None:
+    board = one_sample(memory_used_mib=700, power_watts=400.0)
+    facts = [ON_NODE, instance_unit("3g.40gb"), board, one_sample(gi=3, memory_used_mib=600, **PROFILED)]
+    rows = by_sql(store, facts, [], HOUR)
+    own = [row for key, row in rows.items() if key[-1] == "device"]
+    assert sorted((row[MEMORY], row[USED]) for row in own if row[MEMORY]) == [(700 * MINUTE, None)]
+    assert [row[USED] for row in own if row[USED] is not None] == [350_000 * MINUTE // 1_000_000]
+
+
+@pytest.mark.parametrize("shares", [(500_000, 500_000), (1_000_000, 1_000_000)])
+def test_of_a_shared_card_the_use_of_each_is_not_told_and_that_of_the_card_is_not_lost(
+    store: Store, shares: tuple[int, int]
+) -> None:
+    held = [
+        held_card(pod_uid=f"p{n}", unit_kind="vgpu", share_ppm=share) for n, share in enumerate(shares)
+    ]  # fmt: skip
+    rows = by_sql(store, [ON_NODE, one_sample(memory_used_mib=10, **PROFILED)], held, HOUR)
+    assert {key[-1] for key in rows} == {"device", "residual"}
+    used = 700_000 * MINUTE // 1_000_000
+    assert [rows["GPU-1", None, BASE, None, path][USED] for path in ("device", "residual")] == [used, used]

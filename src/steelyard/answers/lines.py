@@ -7,8 +7,9 @@ which are clipped from the holdings; and into the periods in which a model's wei
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
+from typing import Final
 
 from steelyard.answers import clipping
 from steelyard.answers.narrowing import Homes
@@ -17,6 +18,25 @@ from steelyard.definitions.grain import grain_start
 from steelyard.definitions.models import model_tokens
 from steelyard.definitions.normalised_gpu_hours import REFERENCE_WEIGHT_PPM, normalised_gpu_time_us
 from steelyard.primitives.instant import HOUR_US, INSTANT_MAX, INSTANT_MIN, Window
+
+_USE_COLUMNS: Final = {
+    "memory_used_mib_us": "memory_mib_us",
+    "used_us": "used_gpu_us",
+    "sm_us": "sm_gpu_us",
+    "dram_us": "dram_gpu_us",
+    "engine_upper_us": "engine_upper_gpu_us",
+    "used_upper_us": "compute_upper_gpu_us",
+}
+"""Amount of a line: the column of the usage ledger that it sums."""
+_SEEN_COLUMNS: Final = (
+    "observed_us",
+    "compute_observed_us",
+    "engine_observed_us",
+    "sm_observed_us",
+    "dram_observed_us",
+    "used_observed_us",
+)
+"""Observed time of a line, under the name of the column that it sums."""
 
 
 @dataclass(slots=True)
@@ -40,9 +60,22 @@ class Line:
     """Whether its card, which is not known, may be one of those asked about, or not."""
     observed_us: int = 0
     compute_observed_us: int = 0
+    engine_observed_us: int = 0
+    sm_observed_us: int = 0
+    dram_observed_us: int = 0
+    used_observed_us: int = 0
     memory_used_mib_us: int | None = None
     memory_peak_mib: int | None = None
+    used_us: int | None = None
+    """max(1002, 1005) over ``used_observed_us``; in that time the pod's units had ``used_of_us`` in all."""
+    used_of_us: int = 0
+    sm_us: int | None = None
+    dram_us: int | None = None
+    engine_upper_us: int | None = None
     used_upper_us: int | None = None
+    bases: set[str] = field(default_factory=set)
+    card_measured: bool = False
+    """Whether the use of its card is known, be it of all its holders together only."""
     unknown_reason: str | None = None
 
 
@@ -125,6 +158,7 @@ def lines_of(
     models = {(row["cluster"], row["node"]): row["model"] for row in reading.run("nodes")}
     homes = homes_of(reading, devices.values())
     lines: dict[tuple[str, str, str], Line] = {}
+    measured: set[tuple[str, str]] = set()
 
     def line_of(row: Record) -> Line:
         place = row["device_uuid"] or row["place_id"]
@@ -168,6 +202,10 @@ def lines_of(
     for row in reading.run("usage", from_us=grains.whole.start, to_us=grains.whole.end):
         if row["pod_uid"] is not None:
             _use(line_of({**row, "place_id": row["device_uuid"]}), row)
+        elif row["path"] == "device" and row["used_gpu_us"] is not None:
+            measured.add((row["cluster"], row["device_uuid"]))
+    for line in lines.values():
+        line.card_measured = (line.record["cluster"], line.record["device_uuid"]) in measured
     return list(lines.values())
 
 
@@ -220,14 +258,15 @@ def _book(line: Line, row: Record, weight_ppm: int) -> None:
 
 
 def _use(line: Line, row: Record) -> None:
-    line.observed_us += int(row["observed_us"] or 0)
-    line.compute_observed_us += int(row["compute_observed_us"] or 0)
+    for name in _SEEN_COLUMNS:
+        setattr(line, name, getattr(line, name) + int(row[name] or 0))
     line.unknown_reason = line.unknown_reason or row["unknown_reason"]
-    memory, upper = int_or_none(row["memory_mib_us"]), int_or_none(row["compute_upper_gpu_us"])
+    line.used_of_us += int(row["used_of_gpu_us"] or 0)
+    line.bases |= {base for base in (row["used_bases"] or "").split(",") if base}
     peak = int_or_none(row["memory_peak_mib"])
-    if memory is not None:
-        line.memory_used_mib_us = (line.memory_used_mib_us or 0) + memory
-    if upper is not None:
-        line.used_upper_us = (line.used_upper_us or 0) + upper
+    for name, column in _USE_COLUMNS.items():
+        amount = int_or_none(row[column])
+        if amount is not None:
+            setattr(line, name, (getattr(line, name) or 0) + amount)
     if peak is not None:
         line.memory_peak_mib = max(peak, line.memory_peak_mib or 0)

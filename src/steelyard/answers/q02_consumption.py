@@ -11,9 +11,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
-from typing import Final, TypeAlias, TypeVar
+from typing import Final, TypeVar
 
-from steelyard.answers import dimensions, grounds
+from steelyard.answers import dimensions, grounds, use
 from steelyard.answers.contract import Answer, Column, Evidence, Figure, Table, Value
 from steelyard.answers.dimensions import Dimension, Filter
 from steelyard.answers.grounds import KnownTime
@@ -27,11 +27,9 @@ from steelyard.primitives.instant import HOUR_US, Instant, Window, format_instan
 from steelyard.primitives.unknown import Unknown
 
 _T = TypeVar("_T")
-PlaceKey: TypeAlias = "tuple[str, str | None]"
-"""Cluster and UUID of a card; None = a card that is not known."""
 
 SQL: Final = Path(__file__).with_suffix(".sql")
-VERSION: Final = "1"
+VERSION: Final = "2"
 _TIME: Final = f"gpu_time {gpu_time.VERSION}"
 _BOOKS: Final = f"conservation {conservation.VERSION}"
 _NORMALISED: Final = f"normalised_gpu_hours {normalised_gpu_hours.VERSION}"
@@ -41,17 +39,31 @@ AMOUNT_COLUMNS: Final = (
     Column("gpu_hours_granted", "GPU-h"),
     Column("gpu_hours_normalised", "GPU-h"),
     Column("gpu_hours_used", "GPU-h"),
+    Column("gpu_hours_sm_active", "GPU-h"),
+    Column("gpu_hours_dram_active", "GPU-h"),
+    Column("gpu_hours_engine_upper", "GPU-h"),
     Column("gpu_hours_used_upper", "GPU-h"),
+    Column("used_basis"),
     Column("gpu_hours_waste", "GPU-h"),
     Column("compute_granted_gpu_hours", "GPU-h"),
     Column("memory_granted_mib_hours", "MiB-h"),
     Column("memory_used_mib_hours", "MiB-h"),
     Column("memory_peak_mib", "MiB"),
     Column("use_observed_ratio", "1"),
+    Column("used_observed_ratio", "1"),
     Column("gpu_hours_overcommitted", "GPU-h"),
     Column("gpu_hours_held_down", "GPU-h"),
     Column("gpu_hours_reserved", "GPU-h"),
     Column("gpu_hours_in_suspense", "GPU-h"),
+)
+_USE_COLUMNS: Final = (
+    "gpu_hours_used",
+    "gpu_hours_sm_active",
+    "gpu_hours_dram_active",
+    "gpu_hours_engine_upper",
+    "gpu_hours_used_upper",
+    "used_basis",
+    "gpu_hours_waste",
 )
 _AMOUNT_NAMES: Final = tuple(column.name for column in AMOUNT_COLUMNS if column.name != "pods_count")
 POD_COLUMNS: Final = (
@@ -69,10 +81,15 @@ POD_COLUMNS: Final = (
     Column("gpu_hours_granted", "GPU-h"),
     Column("gpu_hours_normalised", "GPU-h"),
     Column("gpu_hours_used", "GPU-h"),
+    Column("gpu_hours_sm_active", "GPU-h"),
+    Column("gpu_hours_dram_active", "GPU-h"),
+    Column("gpu_hours_engine_upper", "GPU-h"),
     Column("gpu_hours_used_upper", "GPU-h"),
+    Column("used_basis"),
     Column("gpu_hours_waste", "GPU-h"),
     Column("gpu_hours_overcommitted", "GPU-h"),
     Column("use_observed_ratio", "1"),
+    Column("used_observed_ratio", "1"),
     Column("pod_uid"),
     Column("cluster"),
 )
@@ -93,9 +110,7 @@ METHODS: Final[Mapping[str, tuple[str, str]]] = {
         "counts its part of it and the rest is in gpu_hours_overcommitted: of bound pods the two together are share x time",
     ),
     "gpu_hours_normalised": ("GPU-h", f"{_NORMALISED}: granted x weight of the card's model"),
-    "gpu_hours_used": ("GPU-h", "used share: max(1002, 1005) x time, over observed time"),
-    "gpu_hours_used_upper": ("GPU-h", "203 GPU_UTIL x time, an upper bound of 1001, over observed time"),
-    "gpu_hours_waste": ("GPU-h", "granted - used"),
+    **use.METHODS,
     "compute_granted_gpu_hours": ("GPU-h", "cores granted x time / 100; cores 0 grant no compute"),
     "memory_granted_mib_hours": ("MiB-h", "memory granted x time"),
     "memory_used_mib_hours": ("MiB-h", "memory of the pod's processes x time, over observed time"),
@@ -108,6 +123,18 @@ METHODS: Final[Mapping[str, tuple[str, str]]] = {
     "gpu_hours_reserved": ("GPU-h", f"{_TIME}: account reserved; not in granted"),
     "gpu_hours_in_suspense": ("GPU-h", f"{_TIME}: account in_suspense; claims not accepted, in no tenant's total"),
 }
+
+_SEEN_BY: Final = {
+    "gpu_hours_used": "used_observed_us",
+    "gpu_hours_waste": "used_observed_us",
+    "gpu_hours_sm_active": "sm_observed_us",
+    "gpu_hours_dram_active": "dram_observed_us",
+    "gpu_hours_engine_upper": "engine_observed_us",
+    "gpu_hours_used_upper": "compute_observed_us",
+    "memory_used_mib_hours": "observed_us",
+    "memory_peak_mib": "observed_us",
+}
+"""Figures of use, and the observed time that covers each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +195,7 @@ def answer(rows: Rows, spec: ConsumptionSpec) -> Answer:
     of_pods = [*_figures(lines, coverage), *_unserved_figures(unserved)]
     figures = [
         *grounds.unless_no_pods_were_read(of_pods, times, {figure.name for figure in of_pods}),
-        *_device_figures(reading, grains, cards),
+        *use.device_figures(reading, grains, cards),
         balance,
     ]
     tables = (
@@ -212,14 +239,6 @@ def _settled(lines: Iterable[Line], value: _T) -> _T | Unknown:
     return value if unsettled is None else unsettled
 
 
-def _not_measured() -> Unknown:
-    return Unknown(_("SM_ACTIVE (1002) and DRAM_ACTIVE (1005) were not measured"))
-
-
-def _hours(amount_us: int) -> Fraction:
-    return Fraction(amount_us, HOUR_US)
-
-
 def _amounts(lines: Sequence[Line]) -> dict[str, Value]:
     """The amounts of a group of lines under their stable names; Unknown where no line knows, and where a line may not belong to it."""
     unsettled = _unsettled(lines)
@@ -230,30 +249,28 @@ def _amounts(lines: Sequence[Line]) -> dict[str, Value]:
     cores_hours = Fraction(sum(line.cores_percent_us for line in lines), 100 * HOUR_US)
     not_stated = Unknown(_("for some grants neither the grant nor the card states it"))
     return {
-        "gpu_hours_granted": _hours(sum(line.granted_us for line in lines)),
-        "gpu_hours_normalised": _hours(sum(line.normalised_us for line in lines)),
-        "gpu_hours_used": _not_measured(),
-        "gpu_hours_used_upper": _observed(
-            lines, "used_upper_us", _("no sample of 203 GPU_UTIL belongs to a single holder")
-        ),
-        "gpu_hours_waste": _not_measured(),
+        "gpu_hours_granted": use.hours(sum(line.granted_us for line in lines)),
+        "gpu_hours_normalised": use.hours(sum(line.normalised_us for line in lines)),
+        "gpu_hours_used": use.known_hours(lines, "used_us", use.why_not_used(lines)),
+        "gpu_hours_sm_active": use.known_hours(lines, "sm_us", use.of_one_holder("1002 SM_ACTIVE")),
+        "gpu_hours_dram_active": use.known_hours(lines, "dram_us", use.of_one_holder("1005 DRAM_ACTIVE")),
+        "gpu_hours_engine_upper": use.known_hours(lines, "engine_upper_us", use.of_one_holder("1001 GR_ENGINE_ACTIVE")),
+        "gpu_hours_used_upper": use.observed(lines, "used_upper_us", use.of_one_holder("203 GPU_UTIL")),
+        "used_basis": use.used_basis(lines),
+        "gpu_hours_waste": use.waste(lines),
         "compute_granted_gpu_hours": not_stated if cores_missing else cores_hours,
-        "memory_granted_mib_hours": not_stated if memory_missing else _hours(sum(line.memory_mib_us for line in lines)),
-        "memory_used_mib_hours": _observed(lines, "memory_used_mib_us", _("no sample shows the pod's processes")),
+        "memory_granted_mib_hours": not_stated
+        if memory_missing
+        else use.hours(sum(line.memory_mib_us for line in lines)),
+        "memory_used_mib_hours": use.observed(lines, "memory_used_mib_us", _("no sample shows the pod's processes")),
         "memory_peak_mib": _peak(lines),
         "use_observed_ratio": _observed_ratio(lines),
-        "gpu_hours_overcommitted": _hours(sum(line.overcommitted_us for line in lines)),
-        "gpu_hours_held_down": _hours(sum(line.down_us for line in lines)),
-        "gpu_hours_reserved": _hours(sum(line.reserved_us for line in lines)),
-        "gpu_hours_in_suspense": _hours(sum(line.in_suspense_us for line in lines)),
+        "used_observed_ratio": _observed_ratio(lines, "used_observed_us"),
+        "gpu_hours_overcommitted": use.hours(sum(line.overcommitted_us for line in lines)),
+        "gpu_hours_held_down": use.hours(sum(line.down_us for line in lines)),
+        "gpu_hours_reserved": use.hours(sum(line.reserved_us for line in lines)),
+        "gpu_hours_in_suspense": use.hours(sum(line.in_suspense_us for line in lines)),
     }
-
-
-def _observed(lines: Sequence[Line], name: str, otherwise: str) -> Value:
-    known = [getattr(line, name) for line in lines if getattr(line, name) is not None]
-    if not known:
-        return Unknown(next((line.unknown_reason for line in lines if line.unknown_reason), otherwise))
-    return _hours(sum(known))
 
 
 def _peak(lines: Sequence[Line]) -> Value:
@@ -306,9 +323,8 @@ def _pod_row(group: Sequence[Line], pod: Record | None) -> Sequence[Value]:
         _mean(amounts["compute_granted_gpu_hours"], held, 100),
         used if isinstance(used, Unknown) else _mean(used, observed),
         amounts["memory_peak_mib"],
-        *(amounts[name] for name in ("gpu_hours_granted", "gpu_hours_normalised", "gpu_hours_used")),
-        *(amounts[name] for name in ("gpu_hours_used_upper", "gpu_hours_waste")),
-        *(amounts[name] for name in ("gpu_hours_overcommitted", "use_observed_ratio")),
+        *(amounts[name] for name in ("gpu_hours_granted", "gpu_hours_normalised", *_USE_COLUMNS)),
+        *(amounts[name] for name in ("gpu_hours_overcommitted", "use_observed_ratio", "used_observed_ratio")),
         record["pod_uid"],
         record["cluster"],
     )
@@ -386,10 +402,7 @@ def _unserved_figures(unserved: Sequence[Record]) -> list[Figure]:
 
 def _figures(lines: Sequence[Line], coverage: float | Unknown) -> list[Figure]:
     amounts = _amounts(lines)
-    memory = amounts["use_observed_ratio"]
-    compute = _settled(lines, _observed_ratio(lines, "compute_observed_us"))
-    of_use: dict[str, Value] = dict.fromkeys(("gpu_hours_used", "gpu_hours_used_upper", "gpu_hours_waste"), compute)
-    of_use.update(dict.fromkeys(("memory_used_mib_hours", "memory_peak_mib"), memory))
+    of_use = {name: _settled(lines, _observed_ratio(lines, column)) for name, column in _SEEN_BY.items()}
     return [
         Figure(name, amounts[name], unit, method, _as_coverage(of_use.get(name, coverage)))
         for name, (unit, method) in METHODS.items()
@@ -406,11 +419,11 @@ def _unknown_figures(reason: str) -> list[Figure]:
     return [Figure(name, unknown, unit, method, unknown) for name, (unit, method) in units.items()]
 
 
-def _place_of(line: Line) -> PlaceKey:
+def _place_of(line: Line) -> use.PlaceKey:
     return line.record["cluster"], line.record["device_uuid"]
 
 
-def _cards_of(lines: Iterable[Line], where: Sequence[Filter], reading: Reading) -> frozenset[PlaceKey]:
+def _cards_of(lines: Iterable[Line], where: Sequence[Filter], reading: Reading) -> frozenset[use.PlaceKey]:
     """The cards that are asked about: those the lines stand on and, where only places are asked, all that meet the conditions."""
     cards = {_place_of(line) for line in lines if not line.unsettled}
     if all(condition.dimension.name in dimensions.PLACE for condition in where):
@@ -420,25 +433,6 @@ def _cards_of(lines: Iterable[Line], where: Sequence[Filter], reading: Reading) 
             if all(condition.admits(row) for condition in where)
         }
     return frozenset(cards)
-
-
-def _device_figures(reading: Reading, grains: Grains, cards: frozenset[PlaceKey] | None) -> list[Figure]:
-    """What the cards report as a whole, and what no holder explains. ``cards`` None = all cards."""
-    figures = []
-    rows = reading.run("usage", from_us=grains.whole.start, to_us=grains.whole.end)
-    if cards is not None:
-        rows = [row for row in rows if (row["cluster"], row["device_uuid"]) in cards]
-    which = "all cards" if cards is None else "the cards asked about, all their holders together, over the whole window"
-    names = {"device": "memory_used_device_mib_hours", "residual": "memory_use_unattributed_mib_hours"}
-    for path, name in names.items():
-        of_path = [row for row in rows if row["path"] == path]
-        known = [int(row["memory_mib_us"]) for row in of_path if row["memory_mib_us"] is not None]
-        reason = next((row["unknown_reason"] for row in of_path if row["unknown_reason"]), _("no card was sampled"))
-        value: Value = _hours(sum(known)) if known else Unknown(reason)
-        coverage: float | Unknown = Unknown(_("how long the cards should have been sampled is not known"))
-        method = f"usage ledger, path {path}, over observed time: {which}"
-        figures.append(Figure(name, value, "MiB-h", method, coverage))
-    return figures
 
 
 def _coverage(reading: Reading, touched: Window, times: Sequence[KnownTime], asked: Window | None) -> float | Unknown:
@@ -461,6 +455,14 @@ def _blind_spots(lines: Sequence[Line], span: Window, window: Window, grains: Gr
     unsettled = _unsettled(lines)
     if unsettled is not None:
         spots.append(unsettled.reason)
+    if any(line.card_measured and line.used_us is None for line in lines):
+        spots.append(
+            _("what some cards used is known for all their holders together only: it stands in no gpu_hours_used")
+        )
+    if any(line.engine_upper_us is not None for line in lines):
+        spots.append(
+            _("1001 GR_ENGINE_ACTIVE says that something ran, not how much of the card it used: an upper bound")
+        )
     if any(line.used_upper_us is not None for line in lines):
         spots.append(_("203 GPU_UTIL says that a kernel ran, not how much of the card it used: an upper bound"))
     if window.start < span.start or window.end > span.end:
@@ -478,7 +480,7 @@ def _blind_spots(lines: Sequence[Line], span: Window, window: Window, grains: Gr
     return spots
 
 
-def _squeezed(lines: Iterable[Line]) -> frozenset[PlaceKey]:
+def _squeezed(lines: Iterable[Line]) -> frozenset[use.PlaceKey]:
     """The cards that were given out beyond what they have and on which a claim in suspense counts."""
     over, suspended = set(), set()
     for line in lines:
@@ -489,7 +491,7 @@ def _squeezed(lines: Iterable[Line]) -> frozenset[PlaceKey]:
     return frozenset(over & suspended)
 
 
-def _suspense_spots(lines: Iterable[Line], squeezed: frozenset[PlaceKey]) -> list[str]:
+def _suspense_spots(lines: Iterable[Line], squeezed: frozenset[use.PlaceKey]) -> list[str]:
     if not any(_place_of(line) in squeezed for line in lines):
         return []
     return [

@@ -89,12 +89,21 @@ ORDER BY position;
 
 -- name: usage
 SELECT
-    cluster, device_uuid, pod_uid, path, min(used_basis) AS used_basis,
+    cluster, device_uuid, pod_uid, path, string_agg(DISTINCT used_basis, ',' ORDER BY used_basis) AS used_bases,
     CAST(sum(memory_mib_us) AS DECIMAL(38, 0)) AS memory_mib_us,
     max(memory_peak_mib) AS memory_peak_mib,
     CAST(sum(compute_upper_gpu_us) AS DECIMAL(38, 0)) AS compute_upper_gpu_us,
+    CAST(sum(engine_upper_gpu_us) AS DECIMAL(38, 0)) AS engine_upper_gpu_us,
+    CAST(sum(sm_gpu_us) AS DECIMAL(38, 0)) AS sm_gpu_us,
+    CAST(sum(dram_gpu_us) AS DECIMAL(38, 0)) AS dram_gpu_us,
+    CAST(sum(used_gpu_us) AS DECIMAL(38, 0)) AS used_gpu_us,
+    CAST(sum(used_of_gpu_us) AS DECIMAL(38, 0)) AS used_of_gpu_us,
+    CAST(sum(used_observed_us) AS DECIMAL(38, 0)) AS used_observed_us,
     CAST(sum(observed_us) AS DECIMAL(38, 0)) AS observed_us,
     CAST(sum(compute_observed_us) AS DECIMAL(38, 0)) AS compute_observed_us,
+    CAST(sum(engine_observed_us) AS DECIMAL(38, 0)) AS engine_observed_us,
+    CAST(sum(sm_observed_us) AS DECIMAL(38, 0)) AS sm_observed_us,
+    CAST(sum(dram_observed_us) AS DECIMAL(38, 0)) AS dram_observed_us,
     CAST(sum(samples_count) AS DECIMAL(38, 0)) AS samples_count,
     min(unknown_reason) AS unknown_reason
 FROM ledger.usage

@@ -21,6 +21,7 @@ STEMS: Final = (
     "queue_wait",
     "tenant",
     "quota_balance",
+    "used_share",
 )
 
 

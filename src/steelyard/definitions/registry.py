@@ -21,6 +21,7 @@ from steelyard.definitions import (
     quota_balance,
     share,
     tenant,
+    used_share,
 )
 
 
@@ -51,6 +52,7 @@ DEFINITIONS: Final[tuple[Definition, ...]] = tuple(
         queue_wait,
         kaplan_meier,
         tenant,
+        used_share,
     )
 )
 

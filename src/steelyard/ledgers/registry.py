@@ -160,8 +160,17 @@ USAGE: Final = Ledger(
         memory_peak_mib BIGINT
         memory_p99_mib BIGINT
         compute_upper_gpu_us BIGINT
+        engine_upper_gpu_us BIGINT
+        sm_gpu_us BIGINT
+        dram_gpu_us BIGINT
+        used_gpu_us BIGINT
+        used_of_gpu_us BIGINT
         observed_us BIGINT
         compute_observed_us BIGINT
+        engine_observed_us BIGINT
+        sm_observed_us BIGINT
+        dram_observed_us BIGINT
+        used_observed_us BIGINT
         samples_count BIGINT
         unknown_reason
         """
@@ -170,7 +179,7 @@ USAGE: Final = Ledger(
     open_when=_RUNNING_GRAIN,
     findings_file="telemetry_findings.sql",
     closed_by={"device_sample": ("reduced", "dropped"), "process_sample": ("reduced", "dropped")},
-    stages=("usage_gap",),
+    stages=("usage_gap", "usage_instance"),
     hours="usage_hour",
     window_stages=("usage_stretch", "usage_process", "usage_holder"),
 )

@@ -1,7 +1,8 @@
 -- What each sample of a card (or of one of its GPU instances) stands for: [from_us, to_us), empty for an instant that stands alone.
 -- A sample stands for its own interval, else until the next one where its source declares how far apart rounds may lie; never beyond the next
 -- sample of the same unit, and an interval counts for an hour at most. Several rows of one unit and instant are one sample: the larger figures.
--- A figure beyond its physical limit is not known: memory above the card's total, 203 above 1.05 (between 1 and 1.05 it is 1).
+-- A figure beyond its physical limit is not known: memory above the card's total, a ratio above 1.05 (between 1 and 1.05 it is 1). Profiling counters that
+-- read 0 while 203 is above a half are invalid. Ratios are of the card (share_ppm of it is the unit): those of an instance whose share is not known are not.
 WITH
 sample AS (
     SELECT
@@ -9,9 +10,10 @@ sample AS (
         max(interval_us) AS interval_us,
         max(source) AS source,
         max(CASE WHEN memory_used_mib BETWEEN 0 AND coalesce(memory_total_mib, 100000000) THEN memory_used_mib END) AS memory_mib,
-        max(
-            CASE WHEN util_gpu_ratio >= 0 AND util_gpu_ratio <= 1.05 THEN CAST(round(least(util_gpu_ratio, 1) * 1000000) AS BIGINT) END
-        ) AS util_ppm
+        max(ratio_ppm(util_gpu_ratio)) AS util_ppm,
+        max(ratio_ppm(gr_active_ratio)) AS engine_ppm,
+        max(ratio_ppm(sm_active_ratio)) AS sm_ppm,
+        max(ratio_ppm(dram_active_ratio)) AS dram_ppm
     FROM fact.device_sample
     WHERE occurred_at BETWEEN (SELECT history_from_at FROM dim.parameter) AND (SELECT horizon_at FROM dim.parameter)
         AND occurred_at BETWEEN make_timestamp(CAST($read_from_us AS BIGINT)) AND make_timestamp(CAST($read_to_us AS BIGINT))
@@ -26,7 +28,10 @@ home AS (
 
 timed AS (
     SELECT
-        sample.cluster, sample.device_uuid, sample.gi, sample.memory_mib, sample.util_ppm, sample.interval_us,
+        sample.cluster, sample.device_uuid, sample.gi, sample.memory_mib, sample.util_ppm, sample.engine_ppm, sample.sm_ppm, sample.dram_ppm,
+        sample.interval_us,
+        coalesce(sample.util_ppm > 500000 AND sample.engine_ppm = 0, FALSE) AS suspect,
+        CASE WHEN sample.gi IS NULL THEN 1000000 ELSE instance.share_ppm END AS share_ppm,
         greatest(coalesce(of_node.gap_max_us, 0), coalesce(of_all.gap_max_us, 0)) AS gap_max_us,
         epoch_us(sample.occurred_at) AS from_us,
         epoch_us(
@@ -40,10 +45,19 @@ timed AS (
         ON of_node.cluster = sample.cluster AND of_node.source = sample.source AND of_node.scope = 'node/' || home.node
     LEFT JOIN dim.usage_gap AS of_all
         ON of_all.cluster = sample.cluster AND of_all.source = sample.source AND of_all.scope = 'cluster'
+    LEFT JOIN dim.usage_instance AS instance
+        ON instance.cluster = sample.cluster AND instance.device_uuid = sample.device_uuid AND instance.gi = sample.gi
+        AND epoch_us(sample.occurred_at) >= instance.from_us AND epoch_us(sample.occurred_at) < instance.to_us
 )
 
 SELECT
-    cluster, device_uuid, gi, memory_mib, util_ppm, from_us,
+    cluster, device_uuid, gi, memory_mib, share_ppm,
+    of_card_ppm(util_ppm, share_ppm) AS util_ppm,
+    CASE WHEN NOT suspect THEN of_card_ppm(engine_ppm, share_ppm) END AS engine_ppm,
+    CASE WHEN NOT suspect THEN of_card_ppm(sm_ppm, share_ppm) END AS sm_ppm,
+    CASE WHEN NOT suspect THEN of_card_ppm(dram_ppm, share_ppm) END AS dram_ppm,
+    CASE WHEN NOT suspect THEN of_card_ppm(used_share_ppm(sm_ppm, dram_ppm), share_ppm) END AS used_ppm,
+    from_us,
     CASE
         WHEN interval_us > 0 THEN least(from_us + least(interval_us, 3600000000), coalesce(next_us, 4611686018427387904))
         WHEN next_us - from_us <= gap_max_us THEN next_us

@@ -63,12 +63,43 @@ def _retention(connection: duckdb.DuckDBPyConnection) -> None:
     )
 
 
+_MEASURED_USE: Final = (
+    "engine_upper_gpu_us",
+    "sm_gpu_us",
+    "dram_gpu_us",
+    "used_gpu_us",
+    "used_of_gpu_us",
+    "engine_observed_us",
+    "sm_observed_us",
+    "dram_observed_us",
+    "used_observed_us",
+)
+
+
+def _measured_use(connection: duckdb.DuckDBPyConnection) -> None:
+    """Columns of the usage ledger, not known in rows that were posted before: the next posting computes what the facts still tell."""
+    found = connection.execute(
+        "SELECT column_name FROM duckdb_columns() WHERE schema_name = 'ledger' AND table_name = 'usage_entry'"
+    ).fetchall()
+    present = {name for (name,) in found}
+    if not present:
+        return
+    for column in _MEASURED_USE:
+        if column not in present:
+            connection.execute(f"ALTER TABLE ledger.usage_entry ADD COLUMN {column} BIGINT")
+    connection.execute(
+        "CREATE OR REPLACE VIEW ledger.usage AS SELECT * EXCLUDE (run_id, sign, entry_id, is_open) FROM ledger.usage_entry "
+        "WHERE sign = 1 AND entry_id NOT IN (SELECT entry_id FROM ledger.usage_entry WHERE sign = -1)"
+    )
+
+
 MIGRATIONS: Final[tuple[Migration, ...]] = (
     Migration(1, "schemas for facts, dimensions and ledgers", _first),
     Migration(2, "bearer tokens, as SHA-256", _tokens),
     Migration(3, "the mark of facts that the ledgers do not know yet", _pending),
     Migration(4, "rounds that are not posted yet, and where collectors stand", _rounds),
     Migration(5, "days whose facts were exported, reduced or dropped", _retention),
+    Migration(6, "measured use in the usage ledger, each basis in columns of its own", _measured_use),
 )
 
 

@@ -73,6 +73,9 @@ WALLS: Final[dict[str, Wall]] = {
                 "gpu_hours_granted",
                 "gpu_hours_normalised",
                 "gpu_hours_used",
+                "gpu_hours_sm_active",
+                "gpu_hours_dram_active",
+                "gpu_hours_engine_upper",
                 "gpu_hours_used_upper",
                 "gpu_hours_waste",
                 "compute_granted_gpu_hours",
@@ -91,6 +94,9 @@ WALLS: Final[dict[str, Wall]] = {
         coverages=frozenset(
             {
                 "gpu_hours_used",
+                "gpu_hours_sm_active",
+                "gpu_hours_dram_active",
+                "gpu_hours_engine_upper",
                 "gpu_hours_used_upper",
                 "gpu_hours_waste",
                 "memory_used_mib_hours",
