@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 from itertools import chain
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 from steelyard.answers import dimensions
 from steelyard.answers.contract import Column, RowsByColumn, Value
@@ -84,9 +84,6 @@ _OF_USE: Final = frozenset(
 )  # fmt: skip
 """The columns of a card that no inventory tells."""
 
-Share: TypeAlias = "tuple[int | None, int | None]"
-"""What a holding takes of a card in ppm, and what it takes at least; None = not known."""
-
 
 def holder_rows(holders: Holders, neighbours: Sequence[str | None] | None = None) -> RowsByColumn:
     """One row per holding, in the columns of ``HOLDER_COLUMNS``. ``neighbours`` None: nobody is told."""
@@ -124,7 +121,7 @@ def _device_cells(holders: Holders) -> Sequence[Value]:
 def _share_cells(holders: Holders) -> list[Value]:
     return [
         _share_unknown(least_ppm) if share_ppm is None else share_ppm / CARD_PPM
-        for share_ppm, least_ppm in shares(holders)
+        for share_ppm, least_ppm in zip(holders["share_ppm"], holders["share_at_least_ppm"], strict=True)
     ]
 
 
@@ -198,10 +195,7 @@ def group_rows(scene: Scene, by: Sequence[Dimension]) -> list[Sequence[Value]]:
         rows.append(
             (
                 *values,
-                *(
-                    gpus([(row["share_ppm"], row["share_at_least_ppm"]) for row in records if row["occupancy"] == name])
-                    for name in ("held", "reserved", "in_suspense")
-                ),
+                *(_gpus_as(occupancy, records) for occupancy in ("held", "reserved", "in_suspense")),
                 len({row["device_uuid"] for row in held if row["device_uuid"] is not None}),
                 len({(row["cluster"], row["pod_uid"]) for row in held}),
                 _total(held, "memory_mib"),
@@ -209,6 +203,11 @@ def group_rows(scene: Scene, by: Sequence[Dimension]) -> list[Sequence[Value]]:
             )
         )
     return rows
+
+
+def _gpus_as(occupancy: str, records: Sequence[Record]) -> Value:
+    taken = [row for row in records if row["occupancy"] == occupancy]
+    return gpus([row["share_ppm"] for row in taken], [row["share_at_least_ppm"] for row in taken])
 
 
 def _total(records: Sequence[Record], name: str) -> Value:
@@ -224,18 +223,23 @@ def _total(records: Sequence[Record], name: str) -> Value:
     )
 
 
-def gpus(of_holders: Sequence[Share]) -> Value:
-    """The sum of shares in GPUs; Unknown with what is known of it where a share is not known."""
-    least = sum(share_ppm or at_least_ppm or 0 for share_ppm, at_least_ppm in of_holders)
-    vague = sum(1 for share_ppm, _at_least in of_holders if share_ppm is None)
+def gpus(shares_ppm: Sequence[int | None], at_least_ppm: Sequence[int | None]) -> Value:
+    """The sum in GPUs of what each holder takes of a card, and takes at least; Unknown with what is known of it where a share is not known."""
+    vague = shares_ppm.count(None)
+    least = least_sum_ppm(shares_ppm, at_least_ppm)
     if not vague:
         return Fraction(least, CARD_PPM)
     return Unknown(_("the share of {count} holders is not known").format(count=vague) + at_least(least))
 
 
-def shares(holders: Holders) -> list[Share]:
-    """Of each what it takes, and what it takes at least."""
-    return list(zip(holders["share_ppm"], holders["share_at_least_ppm"], strict=True))
+def gpus_of(holders: Holders) -> Value:
+    """``gpus`` of all of them."""
+    return gpus(holders["share_ppm"], holders["share_at_least_ppm"])
+
+
+def least_sum_ppm(shares_ppm: Sequence[int | None], at_least_ppm: Sequence[int | None]) -> int:
+    """What the holders take together at the least."""
+    return sum(share_ppm or least_ppm or 0 for share_ppm, least_ppm in zip(shares_ppm, at_least_ppm, strict=True))
 
 
 def unsettled_reason(scene: Scene) -> str:

@@ -24,10 +24,10 @@ from steelyard.answers.holding_tables import (
     GROUP_COLUMNS,
     HOLDER_COLUMNS,
     device_rows,
-    gpus,
+    gpus_of,
     group_rows,
     holder_rows,
-    shares,
+    least_sum_ppm,
     unsettled_reason,
 )
 from steelyard.answers.narrowing import Home
@@ -187,13 +187,13 @@ def _figures(scene: Scene) -> tuple[list[Figure], float | Unknown]:
         "devices_count": len(scene.cards),
         "devices_held_count": sum(1 for card in scene.cards.values() if card.held_ppm or "held" in card.share_unknown),
         "devices_lost_count": sum(1 for card in scene.cards.values() if card.lost),
-        "gpus_held": gpus(shares(held)),
-        "gpus_held_unplaced": gpus(shares(unplaced)),
-        "gpus_reserved": gpus(shares(scene.holders.where("occupancy", "reserved"))),
-        "gpus_in_suspense": gpus(shares(scene.holders.where("occupancy", "in_suspense"))),
-        "holders_count": len(_pods(held)),
-        "holders_share_unknown_count": len(_pods(held.where("share_ppm", None))),
-        "holders_possible_count": len(_pods(scene.possible)),
+        "gpus_held": gpus_of(held),
+        "gpus_held_unplaced": gpus_of(unplaced),
+        "gpus_reserved": gpus_of(scene.holders.where("occupancy", "reserved")),
+        "gpus_in_suspense": gpus_of(scene.holders.where("occupancy", "in_suspense")),
+        "holders_count": _pods_count(held),
+        "holders_share_unknown_count": _pods_count(held.where("share_ppm", None)),
+        "holders_possible_count": _pods_count(scene.possible),
         "devices_unknown_count": sum(unplaced["quantity"]),
     }
     _unsettle(scene, values)
@@ -219,7 +219,7 @@ def _unsettle(scene: Scene, values: dict[str, Value]) -> None:
     reason = unsettled_reason(scene)
     for occupancy in set(scene.unsettled["occupancy"]):
         certain = scene.holders.where("occupancy", occupancy)
-        least = sum(share_ppm or least_ppm or 0 for share_ppm, least_ppm in shares(certain))
+        least = least_sum_ppm(certain["share_ppm"], certain["share_at_least_ppm"])
         values[f"gpus_{occupancy}"] = Unknown(reason + at_least(least))
     held = scene.unsettled.where("occupancy", "held")
     if held:
@@ -309,8 +309,11 @@ def _doubt(card: Card) -> str | None:
     return card.doubt if card.taken_ppm < card.supply_ppm else None
 
 
-def _pods(holders: Holders) -> set[tuple[str, str]]:
-    return set(zip(holders["cluster"], holders["pod_uid"], strict=True))
+def _pods_count(holders: Holders) -> int:
+    pods: dict[str, set[str]] = {}
+    for cluster, uid in zip(holders["cluster"], holders["pod_uid"], strict=True):
+        pods.setdefault(cluster, set()).add(uid)
+    return sum(len(uids) for uids in pods.values())
 
 
 def _unknown_figures(reason: str) -> list[Figure]:
