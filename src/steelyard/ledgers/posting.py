@@ -65,6 +65,9 @@ def ensure_ledgers(store: Store, ledgers: Sequence[Ledger] = LEDGERS) -> None:
         _ensure_tables(store, ledgers)
         if not _exists(store, "dim", "known_span"):
             build_dimensions(store, PostingParameters())
+            for ledger in ledgers:
+                if ledger.ground:
+                    prepare_ledger(store, ledger)
 
 
 def post_ledgers(
@@ -144,6 +147,8 @@ def post_ledger(store: Store, ledger: Ledger, run_id: int, basis: str) -> Change
 
     ``basis``: what it is computed by besides them. Raises InvariantError as ``post_ledgers`` does.
     """
+    if _has_no_ground(store, ledger):
+        return Change()
     prepare_ledger(store, ledger)
     may_change = _may_change(store, ledger)
     if ledger.hours is None:
@@ -158,6 +163,18 @@ def post_ledger(store: Store, ledger: Ledger, run_id: int, basis: str) -> Change
         change += _post_rows(store, ledger, run_id, f"{may_change} AND {within}")
     keep_hours(store, ledger, basis)
     return change
+
+
+def _has_no_ground(store: Store, ledger: Ledger) -> bool:
+    """Whether the facts that the ledger stands on are not there at all, nothing was ever posted, and its stages stand, empty as they are."""
+    return (
+        bool(ledger.ground)
+        and all(
+            not store.rows(f"SELECT 1 FROM {table} LIMIT 1")
+            for table in (*ledger.ground, f"ledger.{ledger.name}_entry")
+        )
+        and all(_exists(store, "dim", stem) for stem in ledger.stages)
+    )
 
 
 def _post_rows(store: Store, ledger: Ledger, run_id: int, may_change: str) -> Change:

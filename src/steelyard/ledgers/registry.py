@@ -35,6 +35,8 @@ class Ledger:
     without an end, an hour that is still running). They are replaced by the next run; all others only by reversal.
     ``closed_by``: tables of samples and how far they were thinned (``store.thinned``): on such a day the ledger can no longer be computed from
     what is left, so its rows of that day stand as they were posted.
+    ``ground``: fact tables without any row of which the ledger has none, so that an estate without such facts pays nothing for it; answers may
+    read its stages.
     ``findings_file``: a SELECT with the columns of ``ledger.finding`` over facts, dimensions and ledgers up to this one, or None.
     """
 
@@ -49,6 +51,7 @@ class Ledger:
     window_stages: tuple[str, ...] = ()
     key_columns: tuple[str, ...] = ()
     keys_of: str | None = None
+    ground: tuple[str, ...] = ()
 
     @property
     def stored_columns(self) -> tuple[LedgerColumn, ...]:
@@ -253,6 +256,7 @@ QUOTA: Final = Ledger(
         "quota_refused",
         "quota_now",
     ),
+    ground=("fact.quota",),
 )
 
 LEDGERS: Final[tuple[Ledger, ...]] = (HOLDING, SUPPLY, USAGE, WAIT, QUOTA)
