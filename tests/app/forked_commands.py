@@ -6,6 +6,8 @@ The parent is fresh: it has opened no store and has no threads, so its children 
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -60,6 +62,7 @@ class Commands:
 
     parent: subprocess.Popen[bytes]
     output: Path
+    running: int | None = None
 
     def start(self, argv: Sequence[str | Path], kill_at: int = 0) -> int:
         """Start one, to be killed at its n-th statement of the store (0: never); its process id. ``wait`` for it before the next."""
@@ -68,24 +71,41 @@ class Commands:
         assert self.parent.stdout is not None
         self.parent.stdin.write(json.dumps(asked).encode() + b"\n")
         self.parent.stdin.flush()
-        return int(self.parent.stdout.readline())
+        self.running = int(self.parent.stdout.readline())
+        return self.running
 
     def wait(self) -> int:
         """Its exit status, -9 where it was killed."""
         assert self.parent.stdout is not None
-        return int(self.parent.stdout.readline())
+        status = int(self.parent.stdout.readline())
+        self.running = None
+        return status
+
+    def end(self) -> None:
+        """End a command that nobody waited for, such as a server whose test failed. It is still the parent's child, so the id is its own."""
+        if self.running is not None and _parent_of(self.running) == self.parent.pid:
+            os.kill(self.running, signal.SIGKILL)
+
+
+def _parent_of(process: int) -> int | None:
+    try:
+        return int(Path(f"/proc/{process}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[1])
+    except (OSError, IndexError, ValueError):
+        return None
 
 
 @contextmanager
 def commands(folder: Path) -> Iterator[Commands]:
-    """The parent, ended with the test."""
+    """The parent, ended with the test, and before it the command that is still running, whatever became of the test."""
     with subprocess.Popen(
         [sys.executable, "-c", PARENT], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment()
     ) as parent:
+        run = Commands(parent, folder / "output.txt")
         try:
-            yield Commands(parent, folder / "output.txt")
+            yield run
         finally:
             assert parent.stdin is not None
+            run.end()
             parent.stdin.close()
             try:
                 parent.wait(DEADLINE_SECONDS)

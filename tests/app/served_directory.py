@@ -92,15 +92,11 @@ def serving(
 
 
 def _announced(process: subprocess.Popen[bytes]) -> dict[str, Any]:
-    """What the server says when it takes requests: the JSON document before anything else on stdout."""
+    """What the server says when it takes requests: one line of JSON, before anything else on stdout."""
     assert process.stdout is not None
-    text = ""
     for line in process.stdout:
-        if line == MARK:
-            continue
-        text += line.decode()
-        if line.rstrip() == b"}":
-            found: dict[str, Any] = json.loads(text)
+        if line != MARK:
+            found: dict[str, Any] = json.loads(line)
             return found
     _out, errors = process.communicate()
     raise AssertionError(f"the server did not start: {errors.decode()}")

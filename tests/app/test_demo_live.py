@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
+import subprocess
 import threading
 from pathlib import Path
 from typing import Any
@@ -13,7 +15,7 @@ import httpx
 import pytest
 
 from steelyard.app.demo_cluster import DemoCluster
-from steelyard.app.demo_live import LiveDemo
+from steelyard.app.demo_live import LiveDemo, _write_kubeconfig
 from steelyard.app.settings import Settings
 from steelyard.primitives.clock import FixedClock
 from steelyard.primitives.errors import UsageError
@@ -126,6 +128,69 @@ def test_what_changed_is_told_with_versions_that_grow_and_from_any_version_on() 
         )
     finally:
         cluster._server.server_close()
+
+
+def test_kubectl_finds_what_it_asks_for_to_apply_and_to_get_a_pod_and_hears_what_cannot_be_done() -> None:
+    cluster = DemoCluster(LiveEstate(LiveSpec(8, 2, 7, begins_at=NOW - DAY_US)), FixedClock(NOW))
+    cluster.start()
+    try:
+        with httpx.Client(base_url=cluster.url, trust_env=False) as client:
+            pods = "/api/v1/namespaces/team-x/pods"
+            missing = client.get(f"{pods}/started-now")
+            assert (missing.status_code, missing.json()["message"]) == (404, 'pods "started-now" not found')
+            assert client.post(pods, json=POD).status_code == 201
+            found = client.get(f"{pods}/started-now").json()
+            assert (found["kind"], found["metadata"]["name"]) == ("Pod", "started-now")
+            assert int(found["metadata"]["resourceVersion"]) > 0
+            listed = client.get(pods).json()
+            assert (listed["kind"], [pod["metadata"]["name"] for pod in listed["items"]]) == (
+                "PodList",
+                ["started-now"],
+            )
+            for method in ("PATCH", "PUT"):
+                refused = client.request(method, f"{pods}/started-now", json=POD)
+                assert (refused.status_code, refused.json()["reason"]) == (405, "MethodNotAllowed")
+                assert "delete it and create it again" in refused.json()["message"]
+            schema = client.get(client.get("/openapi/v3").json()["paths"]["api/v1"]["serverRelativeURL"]).json()
+            assert f"{pods.replace('team-x', '{namespace}')}/{{name}}" in schema["paths"]
+    finally:
+        cluster.stop()
+
+
+def test_kubectl_itself_applies_a_pod_and_shows_it(tmp_path: Path) -> None:
+    program = shutil.which("kubectl")
+    if program is None:
+        pytest.skip("no kubectl here")
+    cluster = DemoCluster(LiveEstate(LiveSpec(8, 2, 7, begins_at=NOW - DAY_US)), FixedClock(NOW))
+    cluster.start()
+    try:
+        _write_kubeconfig(tmp_path / "kubeconfig", cluster.url)
+        pod = {"apiVersion": "v1", "kind": "Pod", **POD, "metadata": {"name": "started-now", "namespace": "team-x"}}
+        (tmp_path / "pod.json").write_text(json.dumps(pod), encoding="ascii")
+
+        def kubectl(*words: str) -> str:
+            command = [program, "--kubeconfig", str(tmp_path / "kubeconfig"), "--cache-dir", str(tmp_path), *words]
+            return subprocess.run(command, capture_output=True, text=True, check=True, timeout=120).stdout
+
+        assert kubectl("apply", "-f", str(tmp_path / "pod.json")) == "pod/started-now created\n"
+        assert kubectl("get", "pod", "started-now", "-n", "team-x", "-o", "name") == "pod/started-now\n"
+        assert kubectl("apply", "-f", str(tmp_path / "pod.json")) == "pod/started-now unchanged\n"
+    finally:
+        cluster.stop()
+
+
+def alive(process: int) -> bool:
+    return Path(f"/proc/{process}").exists()
+
+
+def test_a_command_that_nobody_waited_for_ends_with_the_test(tmp_path: Path) -> None:
+    with pytest.raises(LookupError), commands(tmp_path) as run:
+        process = run.start(
+            ["demo", "--live", "--gpus", "8", "--days", "2", "--data", tmp_path / "d", "--listen", "127.0.0.1:0"]
+        )
+        assert alive(process)
+        raise LookupError("the test failed")
+    assert not alive(process)
 
 
 def test_an_exporter_says_nothing_of_a_node_that_does_not_answer() -> None:

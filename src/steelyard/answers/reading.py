@@ -74,4 +74,4 @@ class Reading:
 
 def int_or_none(value: object) -> int | None:
     """A sum as a plain int (DuckDB may hand a Decimal back), NULL as None."""
-    return None if value is None else int(value)  # type: ignore[call-overload]
+    return None if value is None else int(value)  # type: ignore[call-overload]  # cells are objects to the checker; a sum's is a number

@@ -261,7 +261,7 @@ class BackfillJobs:
 
     def _note(self, job: _Job, **changes: object) -> None:
         with self._changed:
-            job.report = replace(job.report, **changes)  # type: ignore[arg-type]
+            job.report = replace(job.report, **changes)  # type: ignore[arg-type]  # names and types are those of the report, at every call
             self._changed.notify_all()
 
 

@@ -27,8 +27,21 @@ NODES_EVERY_US: Final = 30 * SECOND_US
 EVENTS_KEPT: Final = 100_000
 BOOKMARK_SECONDS: Final = 1.0
 BODY_BYTES_MAX: Final = 1 << 20
+UNCHANGING: Final = "the cluster of the demo creates and deletes pods and changes none: delete it and create it again"
 KINDS: Final = {"pods": "Pod", "nodes": "Node", "events": "Event"}
+_PATCH_OF_PODS: Final = {
+    "x-kubernetes-group-version-kind": {"group": "", "version": "v1", "kind": "Pod"},
+    "parameters": [{"name": "fieldValidation", "in": "query", "schema": {"type": "string"}}],
+    "responses": {},
+}
+"""As much of the OpenAPI document as ``kubectl apply`` looks for: that fields are checked here and need not be before."""
 _DISCOVERY: Final = {
+    "/openapi/v3": {"paths": {"api/v1": {"serverRelativeURL": "/openapi/v3/api/v1"}}},
+    "/openapi/v3/api/v1": {
+        "openapi": "3.0.0",
+        "info": {"title": "demo", "version": "1"},
+        "paths": {"/api/v1/namespaces/{namespace}/pods/{name}": {"patch": _PATCH_OF_PODS}},
+    },
     "/api": {"kind": "APIVersions", "versions": ["v1"]},
     "/apis": {"kind": "APIGroupList", "apiVersion": "v1", "groups": []},
 }
@@ -141,7 +154,7 @@ class DemoCluster:
             with self._changed:
                 if self._version <= since:
                     self._changed.wait(BOOKMARK_SECONDS)
-                fresh = list(takewhile(lambda each, seen=since: each[0] > seen, reversed(self._log)))  # type: ignore[misc]
+                fresh = list(takewhile(lambda each, seen=since: each[0] > seen, reversed(self._log)))  # type: ignore[misc]  # a default that binds the loop's value
                 since = self._version
             for version, of, kind, text in reversed(fresh):
                 if of != word:
@@ -149,6 +162,22 @@ class DemoCluster:
                 yield f'{{"type":"{kind}","object":{_versioned(text, version)}}}\n'.encode()
             mark = {"kind": KINDS[word], "apiVersion": "v1", "metadata": {"resourceVersion": str(since)}}
             yield json.dumps({"type": "BOOKMARK", "object": mark}).encode() + b"\n"
+
+    def pods_of(self, namespace: str, name: str | None) -> bytes | None:
+        """The List of a namespace's pods, or the one pod; None where there is none of the name."""
+        with self._changed:
+            found = [(json.loads(text), version) for text, version in self._objects["pods"].values()]
+            version = self._version
+        pods = []
+        for pod, changed_at in found:
+            metadata = pod["metadata"]
+            if metadata.get("namespace") == namespace and name in (None, metadata.get("name")):
+                metadata["resourceVersion"] = str(changed_at)
+                pods.append({"kind": "Pod", "apiVersion": "v1", **pod})
+        if name is not None:
+            return json.dumps(pods[0]).encode() if pods else None
+        listed = {"kind": "PodList", "apiVersion": "v1", "metadata": {"resourceVersion": str(version)}, "items": pods}
+        return json.dumps(listed).encode()
 
     def exporter_text(self, node: str) -> str | None:
         """What the exporter of a node prints now."""
@@ -199,8 +228,21 @@ def _handler_of(cluster: DemoCluster) -> type[BaseHTTPRequestHandler]:
                     self._stream(listed[1], asked)
                 else:
                     self._answer(200, cluster.listed(listed[1]))
+            elif of_namespace := _PODS.match(parts.path):
+                pods = cluster.pods_of(of_namespace[1], of_namespace[2])
+                if pods is None:
+                    self._refuse(404, "NotFound", f'pods "{of_namespace[2]}" not found')
+                else:
+                    self._answer(200, pods)
             else:
                 self._refuse(404, "NotFound")
+
+        def do_PATCH(self) -> None:
+            self._refuse(405, "MethodNotAllowed", UNCHANGING)
+            self.close_connection = True  # the body was not read
+
+        def do_PUT(self) -> None:
+            self.do_PATCH()
 
         def do_POST(self) -> None:
             found = _PODS.match(urlsplit(self.path).path)
@@ -214,7 +256,7 @@ def _handler_of(cluster: DemoCluster) -> type[BaseHTTPRequestHandler]:
                 return
             made = cluster.create(found[1], body)
             if made is None:
-                self._refuse(409, "AlreadyExists")
+                self._refuse(409, "AlreadyExists", "a pod of this name is there, or the pod has no name")
             else:
                 self._answer(201, json.dumps(made).encode())
 
@@ -241,14 +283,14 @@ def _handler_of(cluster: DemoCluster) -> type[BaseHTTPRequestHandler]:
             except (OSError, ValueError):
                 self.close_connection = True
 
-        def _refuse(self, code: int, reason: str) -> None:
+        def _refuse(self, code: int, reason: str, message: str | None = None) -> None:
             status = {
                 "kind": "Status",
                 "apiVersion": "v1",
                 "status": "Failure",
                 "code": code,
                 "reason": reason,
-                "message": reason,
+                "message": message or reason,
             }
             self._answer(code, json.dumps(status).encode())
 

@@ -44,7 +44,7 @@ class Life:
         self._pid = 20_000
         self._sequence = 0
         for demand in demands:
-            self._at(demand.at, lambda now, demand=demand: self._arrive(now, demand))  # type: ignore[misc]
+            self._at(demand.at, lambda now, demand=demand: self._arrive(now, demand))  # type: ignore[misc]  # a default that binds the loop's value
         self._plan_losses()
 
     def run(self) -> None:

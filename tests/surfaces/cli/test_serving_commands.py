@@ -68,7 +68,9 @@ def test_serve_says_in_one_line_where_it_is(capsys: pytest.CaptureFixture[str]) 
     assert captured.out.splitlines()[1] == "serving d at http://127.0.0.1:8780; process 7; socket /d/server.sock"
     assert captured.err == ""
     assert run(service.ports(), ["serve", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out) == {
+    said = capsys.readouterr().out
+    assert said.count("\n") == 1
+    assert json.loads(said) == {
         "address": "http://127.0.0.1:8780",
         "pid": 7,
         "socket": "/d/server.sock",

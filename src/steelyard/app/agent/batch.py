@@ -161,7 +161,7 @@ def _rows(table: str, rows: msgspec.Raw) -> Iterator[Fact | str]:
         return
     decoder = _DECODERS.get(table)
     if decoder is None:
-        decoder = _DECODERS[table] = msgspec.json.Decoder(list[fact])  # type: ignore[valid-type]
+        decoder = _DECODERS[table] = msgspec.json.Decoder(list[fact])  # type: ignore[valid-type]  # the class is chosen when it runs
     try:
         yield from decoder.decode(rows)
         return

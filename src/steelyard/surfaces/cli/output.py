@@ -23,8 +23,10 @@ def put_out(
     document: Callable[[], Any],
     lines: Callable[[int | None, int | None], list[Line]],
     rows: int | None = None,
+    *,
+    one_line: bool = False,
 ) -> None:
-    """Print ``document()`` as JSON or ``lines(width, rows_max)`` as text on stdout.
+    """Print ``document()`` as JSON (on ``one_line``, where it is an event of something that goes on) or ``lines(width, rows_max)`` as text on stdout.
 
     Raises typer.Exit(141) where the reader of a pipe has gone, OSError where there is no stdout at all (``>&-``).
     """
@@ -32,7 +34,7 @@ def put_out(
         raise OSError(errno.EBADF, os.strerror(errno.EBADF), "stdout")
     try:
         if as_json:
-            sys.stdout.write(json_text(document()) + "\n")
+            sys.stdout.write(json_text(document(), one_line=one_line) + "\n")
         else:
             print_lines(lines(width_of(sys.stdout), rows_shown(rows, sys.stdout)), sys.stdout)
         sys.stdout.flush()

@@ -72,7 +72,7 @@ def _serve(ports: Ports) -> Callable[..., None]:
 
 
 def telling(data: Path, as_json: bool) -> Started:
-    """Says once where the server is reached: one line, or a JSON document."""
+    """Says once where the server is reached: one line, or one line of JSON."""
 
     def started(address: ServerAddress) -> None:
         text = _("serving {directory} at {address}; process {pid}; socket {socket}").format(
@@ -87,7 +87,7 @@ def telling(data: Path, as_json: bool) -> Started:
             "socket": str(address.socket),
             "started_at": format_instant(address.started_at),
         }
-        put_out(as_json, lambda: document, lambda *_sizes: [Line("row", text)])
+        put_out(as_json, lambda: document, lambda *_sizes: [Line("row", text)], one_line=True)
         if not address.address.startswith(_LOOPBACK):
             warning = _("others can reach this address, and tokens pass it in the clear: put TLS before it")
             sys.stderr.write(f"steelyard: {warning}\n")

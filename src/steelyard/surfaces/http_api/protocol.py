@@ -39,7 +39,7 @@ class BoundedProtocol(H11Protocol):
     _write_timer: asyncio.TimerHandle | None = None
     _close_timer: asyncio.TimerHandle | None = None
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # a stream has this transport
         """Take the connection, or drop it where there are too many or its peer may not use the local socket."""
         super().connection_made(transport)
         local = _is_unix(transport)

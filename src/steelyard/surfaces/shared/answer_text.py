@@ -75,7 +75,7 @@ def _unknown_text(figure: Figure) -> str:
 
 
 def _figure_value(figure: Figure) -> str:
-    return "-" if figure.value is None else number_text(figure.value, figure.unit)  # type: ignore[arg-type]
+    return "-" if figure.value is None else number_text(figure.value, figure.unit)  # type: ignore[arg-type]  # an unknown value was told before
 
 
 def _partial(figure: Figure, answer: Answer) -> str:

@@ -74,6 +74,6 @@ def progress_bar(stream: TextIO | None = None) -> Iterator[Progress]:
         def report(what: str, done: int, total: int) -> None:
             if what not in tasks:
                 tasks[what] = int(bar.add_task(what, total=total or None))
-            bar.update(tasks[what], completed=done, total=total or None)  # type: ignore[arg-type]
+            bar.update(tasks[what], completed=done, total=total or None)  # type: ignore[arg-type]  # rich takes None, its stub says int
 
         yield report

@@ -25,7 +25,8 @@ def _escaped(character: str) -> str:
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
 
 
-def json_text(value: Any) -> str:
-    """Indented JSON whose strings hold no unsafe character in the raw: the same document, safe on a terminal. NaN is refused."""
-    text = json.dumps(value, ensure_ascii=False, indent=2, allow_nan=False)
+def json_text(value: Any, *, one_line: bool = False) -> str:
+    """JSON (indented, or on ``one_line``) whose strings hold no unsafe character in the raw: the same document, safe on a terminal. NaN is
+    refused."""
+    text = json.dumps(value, ensure_ascii=False, indent=None if one_line else 2, allow_nan=False)
     return re.sub(_UNSAFE.pattern.replace("\\x00-\\x1f", ""), lambda match: f"\\u{ord(match.group()):04x}", text)

@@ -76,8 +76,8 @@ def _fields(columns: Sequence[Column], rows: Sequence[Sequence[object]], notes: 
     fields = []
     for index, column in enumerate(columns):
         values = [row[index] for row in rows]
-        texts = [cell_text(value, column, notes) for value in values]  # type: ignore[arg-type]
-        fields.append(_Field(column, texts, any(is_number(value) for value in values)))  # type: ignore[arg-type]
+        texts = [cell_text(value, column, notes) for value in values]  # type: ignore[arg-type]  # rows hold cells; their declaration is object
+        fields.append(_Field(column, texts, any(is_number(value) for value in values)))  # type: ignore[arg-type]  # rows hold cells; their declaration is object
     return fields
 
 
