@@ -119,21 +119,22 @@ def columns_of(words: Words, reason: str | None, message: str | None, **details:
 def _refusal(
     refused_by: str, rule: str | None, message: str | None, at: Instant | None, view: WorkloadView, ctx: ReadContext
 ) -> Refusal:
-    return refusal_of(refused_by, rule, message, view.uid, view.namespace, view.name, _owner(view.controller), at, ctx)
+    about = ("Workload", view.uid, view.namespace, view.name)
+    return refusal_of(refused_by, rule, message, about, _owner(view.controller), at, ctx)
 
 
 def refusal_of(
     refused_by: str,
     rule: str | None,
     message: str | None,
-    uid: str,
-    namespace: str | None,
-    name: str | None,
+    about: tuple[str, str, str | None, str | None],
     owner: str | None,
     at: Instant | None,
     ctx: ReadContext,
 ) -> Refusal:
-    """The refusal of a workload, under one key whether its object or an event tells of it: both are one refused demand."""
+    """The refusal of a workload, under one key whether its object or an event tells of it: both are one refused demand. about: kind, uid,
+    namespace and name."""
+    kind, uid, namespace, name = about
     return Refusal(
         cluster=ctx.cluster,
         source=SOURCE,
@@ -142,7 +143,7 @@ def refusal_of(
         observed_at=ctx.observed_at,
         refused_by=refused_by,
         verb="admit",
-        subject_kind="Workload",
+        subject_kind=kind,
         namespace=namespace,
         subject_name=name,
         owner=owner,

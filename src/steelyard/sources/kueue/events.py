@@ -59,7 +59,7 @@ def read_event(payload: Mapping[str, Any], ctx: ReadContext) -> Iterator[Fact]:
     if reason == "PreemptedWorkload":
         yield from _preemption(view, message, PREEMPTOR_EVENT, ctx)
         return
-    words, details = _words(reason, message)
+    words, details = _words(reason, message, view.subject_kind)
     if words is None:
         return
     rule = reason.removeprefix(_EVICTED) if reason.startswith(_EVICTED) else reason
@@ -83,15 +83,15 @@ def read_event(payload: Mapping[str, Any], ctx: ReadContext) -> Iterator[Fact]:
     yield from _beside(view, reason, words, message, ctx)
 
 
-def _words(reason: str, message: str | None) -> tuple[Words | None, dict[str, object]]:
-    """What an event decides, and what only events tell of it."""
+def _words(reason: str, message: str | None, subject_kind: str | None) -> tuple[Words | None, dict[str, object]]:
+    """What an event decides, and what only events tell of it. ``Suspended`` is a workload's wait, of a job an everyday word."""
     if reason in ("QuotaReserved", "Admitted"):
         queue, seconds = messages.parse_reservation(message)
         verdict = messages.RESERVED if reason == "QuotaReserved" else messages.ADMITTED
         considered = (message or "").partition("; Flavors considered: ")[2][:1_000] or None
         details: dict[str, object] = {"waited_claimed_seconds": seconds, "flavors_considered": considered}
         return Words(verdict, queue=queue, unread=queue is None), details
-    if reason in WAITING_REASONS or reason in OLD_REASONS:
+    if (reason in WAITING_REASONS or reason in OLD_REASONS) and subject_kind == "Workload":
         return messages.parse_waiting(reason, message), {}
     if reason == "SecondPassFailed":
         return Words(messages.NOT_NOW, messages.PLACEMENT), {}
@@ -116,7 +116,8 @@ def _beside(view: EventView, reason: str, words: Words, message: str | None, ctx
         rule = checks[0].get("name") if refused_by == "admission_check" else plain(reason)
         namespace, name = name_of(view.subject_namespace), name_of(view.subject_name)
         uid = name_of(view.subject_uid) or f"name:{namespace or 'default'}/{name}"
-        yield refusal_of(refused_by, rule, message, uid, namespace, name, None, view.occurred_at, ctx)
+        about = (name_of(view.subject_kind) or "Workload", uid, namespace, name)
+        yield refusal_of(refused_by, rule, message, about, None, view.occurred_at, ctx)
 
 
 def _preemption(view: EventView, message: str | None, evidence: str, ctx: ReadContext) -> Iterator[Fact]:
