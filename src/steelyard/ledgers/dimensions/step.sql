@@ -5,7 +5,7 @@
 -- 0 created, 1 evicted, 2 released, 3 backoff_until, 4 ungated, 5 reserved, 6 admitted, 7 scheduled, 8 running, 9 finished, 10 abandoned, which is
 -- the order of steps that share an instant; and 0 object, 1 audit, 2 trace, 3 event, 4 watch. is_deactivation: of an eviction.
 WITH gang_demands AS (
-  SELECT demand_no, cluster, demand_id, demand_kind, namespace, name, created_at, ended_at, end_kind, inactive_at
+  SELECT demand_no, cluster, demand_id, demand_kind, namespace, name, created_at, ended_at, end_kind, inactive_at, phase
   FROM dim.demand
   WHERE demand_kind <> 'pod'
 ),
@@ -94,7 +94,7 @@ told AS (
     CASE WHEN t.time_basis = 'observed' THEN 4 ELSE 0 END, FALSE
   FROM fact.transition AS t
   JOIN gang_demands AS d ON d.cluster = t.cluster AND d.demand_id = t.object_uid
-  WHERE t.aspect = 'phase' AND (
+  WHERE t.aspect = 'phase' AND (t.value <> 'Aborted' OR d.phase = 'Aborted') AND ( -- what was aborted and resumed goes on
     t.object_kind = 'Job' AND t.object_group = 'batch.volcano.sh' AND t.value IN ('Running', 'Completed', 'Failed', 'Terminated', 'Aborted')
     OR t.object_kind = 'PodGroup' AND t.object_group = 'scheduling.volcano.sh' AND t.value IN ('Running', 'Completed')
   )

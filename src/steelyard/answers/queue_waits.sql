@@ -1,0 +1,137 @@
+-- name: wait_curves
+WITH cohort AS (
+  SELECT
+    epoch_us(w.known_to_at) - epoch_us(w.started_at) AS wait_us, coalesce(w.ended_by IN ('reserved', 'scheduled', 'running'), FALSE) AS is_event,
+    w.gpu_milli
+  FROM ledger.wait AS w
+  WHERE w.stage = CASE WHEN w.demand_kind = 'pod' THEN 'scheduler' ELSE 'queue' END AND w.unknown_reason IS NULL
+    AND w.started_at >= make_timestamp($from_us::BIGINT) AND w.started_at < make_timestamp($to_us::BIGINT)
+    AND (NOT $gpu_only OR w.gpu_milli > 0) AND NOT ($without_never_fits AND coalesce(w.fit = 'never_fits', FALSE))
+    AND (len($clusters) = 0 OR list_contains($clusters, w.cluster))
+    AND (len($queues) = 0 OR list_contains($queues, w.queue))
+    AND (len($namespaces) = 0 OR list_contains($namespaces, w.namespace))
+    AND (
+      len($tenants) = 0
+      OR (w.cluster, w.demand_id) IN (SELECT (d.cluster, d.demand_id) FROM dim.demand AS d WHERE list_contains($tenants, d.tenant))
+    )
+),
+times AS (
+  SELECT
+    wait_us,
+    CASE WHEN gpu_milli IS NULL THEN 'unknown' WHEN gpu_milli = 0 THEN 'none' WHEN gpu_milli <= 1000 THEN '1' WHEN gpu_milli <= 8000 THEN '2-8' ELSE 'more' END AS size,
+    count(*) AS waits, count(*) FILTER (WHERE is_event) AS events,
+    CAST(sum(gpu_milli) AS BIGINT) AS gpu_waits, CAST(coalesce(sum(gpu_milli) FILTER (WHERE is_event), 0) AS BIGINT) AS gpu_events
+  FROM cohort
+  GROUP BY ALL
+),
+curves AS (
+  SELECT 'everyone' AS curve, wait_us, sum(waits) AS waits, sum(events) AS events, sum(waits) AS plain_waits, sum(events) AS plain_events
+  FROM times
+  GROUP BY wait_us
+  UNION ALL
+  SELECT 'by_gpus', wait_us, sum(gpu_waits), sum(gpu_events), sum(waits), sum(events) FROM times WHERE size NOT IN ('unknown', 'none') GROUP BY wait_us
+  UNION ALL
+  SELECT 'size/' || size, wait_us, waits, events, waits, events FROM times
+),
+-- At risk at a time: all that ended then or later. Where the last of them are served together, nobody waits: ln(0) stands as a very small number.
+survivals AS (
+  SELECT
+    *,
+    sum(waits) OVER (PARTITION BY curve ORDER BY wait_us DESC) AS at_risk
+  FROM curves
+),
+products AS (
+  SELECT
+    *,
+    exp(sum(CASE WHEN events = 0 THEN 0 WHEN events = at_risk THEN -1e300 ELSE ln((at_risk - events) / at_risk) END)
+      OVER (PARTITION BY curve ORDER BY wait_us)) AS survival
+  FROM survivals
+)
+SELECT
+  curve, CAST(sum(plain_waits) AS BIGINT) AS waits_count, CAST(sum(plain_events) AS BIGINT) AS events_count, min(survival) AS survival,
+  min(wait_us) FILTER (WHERE events > 0 AND survival <= 0.5 * (1 + 1e-9)) AS p50_us,
+  min(wait_us) FILTER (WHERE events > 0 AND survival <= 0.05 * (1 + 1e-9)) AS p95_us,
+  min(wait_us) FILTER (WHERE events > 0 AND survival <= 0.01 * (1 + 1e-9)) AS p99_us
+FROM products
+GROUP BY curve
+ORDER BY curve;
+
+-- name: wait_counts
+WITH cohort AS (
+  SELECT
+    epoch_us(w.known_to_at) - epoch_us(w.started_at) AS wait_us, w.ended_by, w.fit, w.unknown_reason,
+    coalesce(w.ended_by IN ('reserved', 'scheduled', 'running'), FALSE) AS is_event
+  FROM ledger.wait AS w
+  WHERE (w.stage = CASE WHEN w.demand_kind = 'pod' THEN 'scheduler' ELSE 'queue' END OR w.stage IN ('queue', 'gate') AND w.unknown_reason IS NOT NULL)
+    AND w.started_at >= make_timestamp($from_us::BIGINT) AND w.started_at < make_timestamp($to_us::BIGINT)
+    AND (NOT $gpu_only OR w.gpu_milli > 0) AND NOT ($without_never_fits AND coalesce(w.fit = 'never_fits', FALSE))
+    AND (len($clusters) = 0 OR list_contains($clusters, w.cluster))
+    AND (len($queues) = 0 OR list_contains($queues, w.queue))
+    AND (len($namespaces) = 0 OR list_contains($namespaces, w.namespace))
+    AND (
+      len($tenants) = 0
+      OR (w.cluster, w.demand_id) IN (SELECT (d.cluster, d.demand_id) FROM dim.demand AS d WHERE list_contains($tenants, d.tenant))
+    )
+)
+SELECT
+  percentile_linear(CASE WHEN is_event AND unknown_reason IS NULL THEN wait_us END, 0.5) AS p50_us,
+  percentile_linear(CASE WHEN is_event AND unknown_reason IS NULL THEN wait_us END, 0.95) AS p95_us,
+  percentile_linear(CASE WHEN is_event AND unknown_reason IS NULL THEN wait_us END, 0.99) AS p99_us,
+  count(*) FILTER (WHERE ended_by IS NULL AND unknown_reason IS NULL) AS waiting_count,
+  count(*) FILTER (WHERE ended_by IS NOT NULL AND NOT is_event AND unknown_reason IS NULL) AS abandoned_count,
+  count(*) FILTER (WHERE fit = 'never_fits' AND ended_by IS NULL AND unknown_reason IS NULL) AS never_fits_count,
+  count(*) FILTER (WHERE unknown_reason IS NOT NULL) AS not_recoverable_count,
+  max(wait_us) FILTER (WHERE ended_by IS NULL AND unknown_reason IS NULL) AS longest_waiting_us
+FROM cohort;
+
+-- name: wait_incidence
+WITH cohort AS (
+  SELECT
+    epoch_us(w.known_to_at) - epoch_us(w.started_at) AS wait_us,
+    coalesce(w.ended_by IN ('reserved', 'scheduled', 'running'), FALSE) AS is_event, w.ended_by IS NOT NULL AS is_ended
+  FROM ledger.wait AS w
+  WHERE w.stage = CASE WHEN w.demand_kind = 'pod' THEN 'scheduler' ELSE 'queue' END AND w.unknown_reason IS NULL
+    AND w.started_at >= make_timestamp($from_us::BIGINT) AND w.started_at < make_timestamp($to_us::BIGINT)
+    AND (NOT $gpu_only OR w.gpu_milli > 0) AND NOT ($without_never_fits AND coalesce(w.fit = 'never_fits', FALSE))
+    AND (len($clusters) = 0 OR list_contains($clusters, w.cluster))
+    AND (len($queues) = 0 OR list_contains($queues, w.queue))
+    AND (len($namespaces) = 0 OR list_contains($namespaces, w.namespace))
+    AND (
+      len($tenants) = 0
+      OR (w.cluster, w.demand_id) IN (SELECT (d.cluster, d.demand_id) FROM dim.demand AS d WHERE list_contains($tenants, d.tenant))
+    )
+),
+times AS (
+  SELECT wait_us, count(*) AS waits, count(*) FILTER (WHERE is_event) AS events, count(*) FILTER (WHERE is_ended AND NOT is_event) AS abandoned
+  FROM cohort
+  GROUP BY wait_us
+),
+risks AS (
+  SELECT *, sum(waits) OVER (ORDER BY wait_us DESC) AS at_risk FROM times
+),
+survivals AS (
+  SELECT
+    *,
+    exp(coalesce(
+      sum(CASE WHEN events + abandoned = 0 THEN 0 WHEN events + abandoned = at_risk THEN -1e300 ELSE ln((at_risk - events - abandoned) / at_risk) END)
+        OVER (ORDER BY wait_us ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING),
+      0
+    )) AS survival_before
+  FROM risks
+),
+horizons AS (
+  SELECT DISTINCT horizon_us
+  FROM (
+    SELECT unnest($horizons_us::BIGINT[]) AS horizon_us
+    UNION ALL
+    SELECT max(wait_us) FROM times WHERE events + abandoned > 0
+  ) AS named
+  WHERE horizon_us <= (SELECT max(wait_us) FROM times)
+)
+SELECT
+  h.horizon_us, coalesce(sum(s.survival_before * s.events / s.at_risk), 0) AS scheduled,
+  coalesce(sum(s.survival_before * s.abandoned / s.at_risk), 0) AS abandoned
+FROM horizons AS h
+JOIN survivals AS s ON s.wait_us <= h.horizon_us
+GROUP BY h.horizon_us
+ORDER BY h.horizon_us;
