@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -11,6 +11,7 @@ from steelyard.facts.base import Fact
 from steelyard.facts.device import Device
 from steelyard.facts.device_sample import DeviceSample
 from steelyard.facts.inventory_basis import InventoryBasis
+from steelyard.facts.process_sample import ProcessSample
 from steelyard.facts.source_status import SourceStatus
 from steelyard.ledgers.posting import PostingParameters, post_ledgers
 from steelyard.primitives.clock import FixedClock
@@ -93,3 +94,30 @@ def test_a_status_stamped_in_2099_does_not_move_now() -> None:
     assert span == [(0,)]
     (span,) = answers([late, listing(90), card(30)], "SELECT watched, epoch_us(last_at) FROM dim.known_span")
     assert span == [(True, at(90))]
+
+
+def device_sample(minute: int) -> Fact:
+    return DeviceSample(
+        source="dcgm",
+        natural_key="a",
+        device_uuid="GPU-a",
+        occurred_at=at(minute),
+        observed_at=at(30),
+        util_gpu_ratio=0.5,
+    )
+
+
+def process_sample(minute: int) -> Fact:
+    return ProcessSample(
+        source="nvidia_smi", natural_key="a/1", device_uuid="GPU-a", pid=1, occurred_at=at(minute), observed_at=at(30)
+    )
+
+
+@pytest.mark.parametrize("sample", [device_sample, process_sample])
+@pytest.mark.parametrize("minutes", [[20], [20, 40], [20, 40, TWO_DAYS], [TWO_DAYS, 20]])
+def test_now_is_the_latest_sample_that_is_not_stamped_beyond_all_observation(
+    sample: Callable[[int], Fact], minutes: list[int]
+) -> None:
+    facts = [card(10), *(sample(minute) for minute in minutes)]
+    (now,) = answers(facts, "SELECT epoch_us(as_of_at) FROM dim.parameter")
+    assert now == [(at(max(minute for minute in minutes if minute < TWO_DAYS)),)]

@@ -22,6 +22,35 @@ horizon AS (
     SELECT max(observed_at) FROM fact.node
   ) AS observation
 ),
+-- The latest sample is read off the statistics of the blocks; only where it is stamped beyond the horizon is every sample looked at.
+latest_device_sample AS (
+  SELECT max(occurred_at) AS seen_at FROM fact.device_sample
+),
+latest_process_sample AS (
+  SELECT max(occurred_at) AS seen_at FROM fact.process_sample
+),
+device_sampled AS (
+  SELECT seen_at
+  FROM latest_device_sample
+  CROSS JOIN horizon
+  WHERE seen_at <= horizon_at
+  UNION ALL
+  SELECT max(sample.occurred_at)
+  FROM fact.device_sample AS sample
+  JOIN (SELECT horizon_at FROM horizon CROSS JOIN latest_device_sample WHERE seen_at > horizon_at) AS bound
+    ON sample.occurred_at <= bound.horizon_at
+),
+process_sampled AS (
+  SELECT seen_at
+  FROM latest_process_sample
+  CROSS JOIN horizon
+  WHERE seen_at <= horizon_at
+  UNION ALL
+  SELECT max(sample.occurred_at)
+  FROM fact.process_sample AS sample
+  JOIN (SELECT horizon_at FROM horizon CROSS JOIN latest_process_sample WHERE seen_at > horizon_at) AS bound
+    ON sample.occurred_at <= bound.horizon_at
+),
 speaking AS (
   SELECT
     coalesce(
@@ -34,9 +63,9 @@ speaking AS (
           UNION ALL
           SELECT max(occurred_at) FROM fact.sighting WHERE occurred_at <= (SELECT horizon_at FROM horizon)
           UNION ALL
-          SELECT max(occurred_at) FROM fact.device_sample WHERE occurred_at <= (SELECT horizon_at FROM horizon)
+          SELECT seen_at FROM device_sampled
           UNION ALL
-          SELECT max(occurred_at) FROM fact.process_sample WHERE occurred_at <= (SELECT horizon_at FROM horizon)
+          SELECT seen_at FROM process_sampled
         ) AS rounds
       ),
       (
