@@ -383,3 +383,41 @@ def test_where_nobody_ever_read_the_pods_what_is_held_is_unknown_and_not_0() -> 
     estate.listing(at("10:00"))
     values = figures(ask(estate))
     assert {name for name in of_pods if values[name] == 0} == set(of_pods)
+
+
+def test_one_cluster_whose_pods_nobody_read_makes_the_sum_unknown_and_not_the_other_clusters_own() -> None:
+    estate = small_story()
+    estate.card("GPU-far", "node-z", cluster="far")
+    estate.listing(
+        at("11:00"), source="nvidia_smi", kind="nvidia_smi", natural_key="nvidia_smi/node-z", scope="node/node-z", cluster="far",
+        fact_id="far",
+    )  # fmt: skip
+    values = figures(ask(estate))
+    held = values["gpus_held"]
+    assert isinstance(held, Unknown) and "cluster far" in held.reason and "at least" in held.reason
+    assert isinstance(values["holders_count"], Unknown)
+    assert values["devices_count"] == figures(ask(small_story()))["devices_count"] + 1  # type: ignore[operator]
+    own = figures(ask(estate, where={"cluster": "default"}))
+    assert own["gpus_held"] == figures(ask(small_story()))["gpus_held"]
+    far = figures(ask(estate, where={"cluster": "far"}))["gpus_held"]
+    assert isinstance(far, Unknown) and "at least" not in far.reason
+
+
+def test_a_cluster_without_cards_whose_pods_nobody_read_takes_nothing_from_the_others() -> None:
+    estate = small_story()
+    estate.listing(at("11:00"), source="scrape", kind="exposition", cluster="engines", fact_id="engines")
+    assert figures(ask(estate))["gpus_held"] == figures(ask(small_story()))["gpus_held"]
+
+
+def test_cards_that_hold_are_not_0_where_all_that_is_held_is_on_unknown_cards() -> None:
+    estate = Estate()
+    estate.card("GPU-a")
+    estate.pod("team-a/p")
+    estate.hold("team-a/p", None, "09:00", None, place_kind="node", place_id="node-a")
+    estate.listing(at("12:00"))
+    values = figures(ask(estate))
+    assert values["gpus_held_unplaced"] == 1
+    assert isinstance(values["devices_held_count"], Unknown)
+    estate.pod("team-a/q")
+    estate.hold("team-a/q", "GPU-a", "09:00", None)
+    assert figures(ask(estate))["devices_held_count"] == 1

@@ -9,10 +9,12 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from pathlib import Path
 from typing import Final
 
 from steelyard.answers.contract import Figure, FindingNote
+from steelyard.answers.dimensions import Filter
 from steelyard.answers.reading import Reading, Record
 from steelyard.definitions import conservation
 from steelyard.primitives.errors import UsageError
@@ -22,6 +24,7 @@ from steelyard.primitives.unknown import Unknown
 
 SQL: Final = Path(__file__).with_suffix(".sql")
 FINDINGS_MAX: Final = 100
+_CLUSTERS_LISTED: Final = 8
 RESIDUAL_METHOD: Final = (
     f"conservation {conservation.VERSION}: sum over places and grains of |supply - sum of accounts|, in integers"
 )
@@ -32,7 +35,7 @@ class KnownTime:
     """The stretch of time in which a cluster's holders are known at all: from the first holding or sighting to the last sighting.
 
     ``reach``: the last instant at which anything of the cluster was seen, its cards too; not before ``last``. ``pods_read``: whether any source
-    that tells of pods was ever read.
+    that tells of pods was ever read. ``has_cards``: whether a card or a capacity of it is known.
     """
 
     cluster: str
@@ -40,6 +43,7 @@ class KnownTime:
     last: Instant
     reach: Instant
     pods_read: bool = False
+    has_cards: bool = False
 
     def capacity_at(self, at: Instant) -> Instant:
         """The instant by which cards are counted at ``at``: at the end of the known time, those seen since then stood there already."""
@@ -61,22 +65,49 @@ def known_times(reading: Reading) -> tuple[KnownTime, ...]:
         first, last = min(firsts), max(lasts or stamps)
         known = times.setdefault(cluster, KnownTime(cluster, first, last, last))
         times[cluster] = replace(known, reach=max(known.reach, last), pods_read=known.pods_read or watched)
+    for row in reading.run("clusters_with_cards"):
+        if row["cluster"] in times:
+            times[row["cluster"]] = replace(times[row["cluster"]], has_cards=True)
     if not times:
         raise UsageError(_("nothing is known yet: run `steelyard import` with files of the estate first"))
     return tuple(times.values())
 
 
 def unless_no_pods_were_read(
-    figures: Iterable[Figure], times: Sequence[KnownTime], names: Collection[str]
+    figures: Iterable[Figure], times: Sequence[KnownTime], names: Collection[str], where: Sequence[Filter] = ()
 ) -> list[Figure]:
-    """The figures; of those named, each that is 0 because nobody ever read the pods is unknown instead."""
-    if any(time.pods_read for time in times):
+    """The figures; of those named, each that is 0 because nobody ever read the pods is unknown instead.
+
+    Where the pods of some clusters were read and those of another that has cards were not, the sum over them is unknown, with what is known of it
+    as the least. ``where``: conditions that narrow the clusters.
+    """
+    narrowing = [condition for condition in where if condition.dimension.name == "cluster"]
+    asked = [time for time in times if all(condition.admits({"cluster": time.cluster}) for condition in narrowing)]
+    if not any(time.pods_read for time in asked):
+        reason = _(
+            "no source that tells of pods was ever read: import `kubectl get pods -A -o json`, or watch the cluster"
+        )
+        return [
+            replace(figure, value=Unknown(reason)) if figure.name in names and figure.value == 0 else figure
+            for figure in figures
+        ]
+    blind = [time.cluster for time in asked if time.has_cards and not time.pods_read]
+    if not blind:
         return list(figures)
-    reason = _("no source that tells of pods was ever read: import `kubectl get pods -A -o json`, or watch the cluster")
+    reason = _("no source that tells of the pods of cluster {clusters} was ever read: import them, or watch it").format(
+        clusters=", ".join(blind[:_CLUSTERS_LISTED]) + (", ..." if len(blind) > _CLUSTERS_LISTED else "")
+    )
     return [
-        replace(figure, value=Unknown(reason)) if figure.name in names and figure.value == 0 else figure
+        replace(figure, value=Unknown(reason + _least_of(figure.value))) if figure.name in names else figure
         for figure in figures
     ]
+
+
+def _least_of(value: object) -> str:
+    """What is known at the least of a sum of which a part is not known; empty where that is nothing."""
+    if not isinstance(value, int | float | Fraction) or value <= 0:
+        return ""
+    return _("; at least {least} elsewhere").format(least=f"{float(value):.6f}".rstrip("0").rstrip("."))
 
 
 def watched_scopes(reading: Reading, cluster: str, at: Instant) -> frozenset[str]:

@@ -23,6 +23,13 @@ UNION ALL
 SELECT cluster, watched, epoch_us(first_at), epoch_us(last_at), NULL
 FROM dim.known_span;
 
+-- name: clusters_with_cards
+SELECT cluster
+FROM dim.device
+UNION
+SELECT cluster
+FROM dim.node_capacity;
+
 -- name: watched
 SELECT scope
 FROM (

@@ -147,7 +147,7 @@ def answer(rows: Rows, spec: HoldersSpec) -> Answer:
     narrow(scene, where, spec.confined)
     _tell_ended(scene, spec, reading, at, where)
     figures, coverage = _figures(scene)
-    figures = grounds.unless_no_pods_were_read(figures, times, _OF_PODS)
+    figures = grounds.unless_no_pods_were_read(figures, times, _OF_PODS, where)
     tables = [Table("holders", HOLDER_COLUMNS, holder_rows(scene.holders, scene.holders["neighbours"]))]
     tables.append(Table("devices", DEVICE_COLUMNS, device_rows(list(scene.cards.values()))))
     if scene.possible:
@@ -196,6 +196,8 @@ def _figures(scene: Scene) -> tuple[list[Figure], float | Unknown]:
         "holders_possible_count": _pods_count(scene.possible),
         "devices_unknown_count": sum(unplaced["quantity"]),
     }
+    if not values["devices_held_count"] and unplaced:
+        values["devices_held_count"] = Unknown(_("what is held is on cards of which none is known"))
     _unsettle(scene, values)
     reason = _capacity_unknown(scene)
     if reason is not None:

@@ -194,7 +194,7 @@ def answer(rows: Rows, spec: ConsumptionSpec) -> Answer:
     coverage = _settled(lines, _coverage(reading, grains.touched, times, spec.window))
     of_pods = [*_figures(lines, coverage), *_unserved_figures(unserved)]
     figures = [
-        *grounds.unless_no_pods_were_read(of_pods, times, {figure.name for figure in of_pods}),
+        *grounds.unless_no_pods_were_read(of_pods, times, {figure.name for figure in of_pods}, where),
         *use.device_figures(reading, grains, cards),
         balance,
     ]
