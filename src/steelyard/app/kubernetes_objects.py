@@ -11,13 +11,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from steelyard.app.compared_words import ComparedWords
 from steelyard.app.json_documents import RawList, item_of
 from steelyard.app.refusals import READER_FAULTS, SHOWN_MAX, SOURCE, fault, malformed, more
 from steelyard.facts.base import Fact
 from steelyard.facts.device import Device
 from steelyard.primitives.errors import SourceMalformed
 from steelyard.primitives.instant import DurationUs
-from steelyard.sources.kueue import KueueWords
 from steelyard.sources.shared.context import ReadContext
 from steelyard.sources.shared.pods import PodView, mapping_of, parse_pod, text_of
 
@@ -46,28 +46,39 @@ class Readers:
 
 def all_readers() -> Readers:
     """Every reader of Kubernetes objects that there is."""
-    from steelyard.sources import kueue
+    from steelyard.sources import kueue, volcano
     from steelyard.sources.hami import allocations as hami_allocations
+    from steelyard.sources.hami import decisions as hami_decisions
     from steelyard.sources.hami import registers as hami_registers
     from steelyard.sources.kube_api.events import read_event
     from steelyard.sources.kube_api.nodes import read_node
     from steelyard.sources.kube_api.ownership import has_ownership, read_ownership
     from steelyard.sources.kube_api.pods import read_pod
+    from steelyard.sources.kube_api.resource_quotas import is_resource_quota, read_resource_quota
     from steelyard.sources.kube_api.transitions import has_transitions, read_transitions
+    from steelyard.sources.kube_scheduler import read_pod_scheduling, read_scheduler_event
     from steelyard.sources.volcano_vgpu import allocations as volcano_allocations
     from steelyard.sources.volcano_vgpu import registers as volcano_registers
 
     return Readers(
-        pods=(read_pod,),
+        pods=(read_pod, read_pod_scheduling, volcano.read_volcano_pod, hami_decisions.read_pod_decision),
         allocations=(hami_allocations.read_pod_allocations, volcano_allocations.read_pod_allocations),
         nodes=(read_node, hami_registers.read_node_register, volcano_registers.read_node_register),
-        events=(read_event, kueue.read_event),
+        events=(
+            read_event,
+            kueue.read_event,
+            read_scheduler_event,
+            volcano.read_volcano_event,
+            hami_decisions.read_hami_event,
+        ),
         changes=(read_transitions,),
         is_changing=has_transitions,
         others=(
             (has_transitions, read_transitions),
             (has_ownership, read_ownership),
             (kueue.has_facts, kueue.read_object),
+            (volcano.has_volcano, volcano.read_volcano),
+            (is_resource_quota, read_resource_quota),
         ),
     )
 
@@ -84,18 +95,18 @@ class PodListing:
 @dataclass(slots=True)
 class Later:
     """What of a file has to wait for the other files: its pods with allocations; whether it has claims or slices; whether it has nodes, or
-    words of Kueue's; and its listing of pods, where that is complete."""
+    words that others are compared with; and its listing of pods, where that is complete."""
 
     pods: list[PodView] = field(default_factory=list)
     has_claims: bool = False
     has_nodes: bool = False
-    has_kueue: bool = False
+    has_words: bool = False
     pod_listing: PodListing | None = None
 
     @property
     def is_compared(self) -> bool:
         """Whether the file has a part in contradictions between files."""
-        return self.has_nodes or self.has_kueue or bool(self.pods)
+        return self.has_nodes or self.has_words or bool(self.pods)
 
 
 @dataclass(slots=True)
@@ -185,8 +196,9 @@ class KubernetesObjects:
     pods: list[PodView] = field(default_factory=list)
     nodes: list[Mapping[str, Any]] = field(default_factory=list)
     events: list[Mapping[str, Any]] = field(default_factory=list)
-    kueue: KueueWords = field(default_factory=KueueWords)
+    words: ComparedWords = field(default_factory=ComparedWords)
     workloads_listed: bool = False
+    pods_listed: bool = False
 
     def read(
         self, documents: Iterable[tuple[int, Any]], ctx: ReadContext, later: Later, *, listing: bool
@@ -206,7 +218,7 @@ class KubernetesObjects:
                         view = parse_pod(item)
                         tally.seen[kind].append(view.uid)
                         tally.namespaces.add(view.namespace)
-                        later.has_kueue = self.kueue.note_pod(view) or later.has_kueue
+                        later.has_words = self.words.note_pod(view) or later.has_words
                         for read_pod in readers.pods:
                             yield from read_pod(view, ctx)
                         yield from _changes(readers, kind, item, ctx)
@@ -214,7 +226,7 @@ class KubernetesObjects:
                             later.pods.append(view)
                     else:
                         for fact in self._object(kind, item, ctx, readers, tally):
-                            later.has_kueue = self.kueue.note(fact) or later.has_kueue
+                            later.has_words = self.words.note(fact) or later.has_words
                             yield fact
                 except SourceMalformed as error:
                     yield from tally.refuse(ctx, error, line)
@@ -228,6 +240,7 @@ class KubernetesObjects:
         if "Pod" in tally.complete and tally.is_complete("Pod"):
             uids = tally.seen["Pod"]
             later.pod_listing = PodListing(tally.scope("Pod"), len(uids), hash(frozenset(uids)))
+            self.pods_listed = self.pods_listed or later.pod_listing.scope == "cluster"
         yield from tally.remarks(ctx)
 
     def _object(
@@ -296,11 +309,11 @@ class KubernetesObjects:
         yield from read_dra(self.claims, self.slices, ctx)
 
     def read_contradictions(self, ctx: ReadContext) -> Iterator[Fact]:
-        """What the nodes, allocated pods and events of all files say against each other, and Kueue's words."""
+        """What the nodes, allocated pods and events of all files say against each other, and what the systems say."""
         from steelyard.sources.hami.checks import check_inconsistencies
 
         yield from check_inconsistencies(self.nodes, self.pods, self.events, ctx)
-        yield from self.kueue.findings(ctx, workloads_listed=self.workloads_listed)
+        yield from self.words.findings(ctx, workloads_listed=self.workloads_listed, pods_listed=self.pods_listed)
 
 
 def _changes(readers: Readers, kind: str, item: Mapping[str, Any], ctx: ReadContext) -> Iterator[Fact]:

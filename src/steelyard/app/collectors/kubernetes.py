@@ -79,11 +79,12 @@ class KubernetesCollector:
         ctx = replace(self._ctx, observed_at=found.at)
         yield from self._objects.read(found.changed, ctx)
         states = {kind.word: kind for kind in found.kinds}
-        nodes, workloads = states.get(NODES), states.get(WORKLOADS)
+        nodes, workloads, pods = states.get(NODES), states.get(WORKLOADS), states.get(PODS)
         yield from self._objects.read_together(
             ctx,
             nodes_listed=nodes is None or nodes.status != STARTING,
             workloads_listed=workloads is not None and workloads.status == OK,
+            pods_listed=pods is not None and pods.status == OK,
         )
         for kind in found.kinds:
             yield from self._listing(kind, ctx)

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 import msgspec
 
+from steelyard.app.compared_words import PASSING, ComparedWords
 from steelyard.app.json_documents import item_of
 from steelyard.app.kubernetes_objects import KubernetesObjects, Later, all_readers
 from steelyard.facts.base import Fact
@@ -23,7 +24,6 @@ from steelyard.facts.source_status import SourceStatus
 from steelyard.primitives.errors import SourceMalformed
 from steelyard.primitives.instant import MINUTE_US, Instant
 from steelyard.sources.kube_api.watch_round import GoneObject, SeenObject
-from steelyard.sources.kueue import PASSING, KueueWords
 from steelyard.sources.shared.context import ReadContext
 from steelyard.sources.shared.device_directory import directory_of
 from steelyard.sources.shared.pods import PodView
@@ -53,14 +53,14 @@ class WatchedObjects:
         self._claims_changed: set[str] | None = set()
         self._checked_at: Instant | None = None
         self._is_changed = False
-        self._kueue = KueueWords()
+        self._words = ComparedWords()
         self._suspected: set[tuple[str, str]] = set()
 
     def read(self, changed: Sequence[SeenObject], ctx: ReadContext) -> Iterator[Fact]:
         """The facts of the objects that changed, each as of when it was seen."""
         for seen_at, group in groupby(changed, attrgetter("seen_at")):
             at = replace(ctx, observed_at=seen_at)
-            objects = KubernetesObjects(all_readers, None, "stamped", kueue=self._kueue)
+            objects = KubernetesObjects(all_readers, None, "stamped", words=self._words)
             later = Later()
             documents = [(0, self._document(each)) for each in group]
             for fact in objects.read(documents, at, later, listing=False):
@@ -69,7 +69,9 @@ class WatchedObjects:
             for view in later.pods:
                 self._waiting[view.uid] = (view, seen_at)
 
-    def read_together(self, ctx: ReadContext, *, nodes_listed: bool, workloads_listed: bool = False) -> Iterator[Fact]:
+    def read_together(
+        self, ctx: ReadContext, *, nodes_listed: bool, workloads_listed: bool = False, pods_listed: bool = False
+    ) -> Iterator[Fact]:
         """What needs several objects at once: allocations, as soon as the registers are there; claims; contradictions."""
         if nodes_listed:
             yield from self._allocations(ctx)
@@ -78,10 +80,10 @@ class WatchedObjects:
         if nodes_listed and self._is_changed and due:
             self._checked_at, self._is_changed = ctx.observed_at, False
             objects = self._gathered()
-            objects.workloads_listed = workloads_listed
+            objects.workloads_listed, objects.pods_listed = workloads_listed, pods_listed
             yield from self._lasting(objects.read_contradictions(ctx))
             self._events.clear()
-            self._kueue.forget_events()
+            self._words.forget_events()
 
     def _lasting(self, facts: Iterator[Fact]) -> Iterator[Fact]:
         """What contradicts itself for a moment only, while a status catches up, is no contradiction: it counts when it is found twice."""
@@ -106,7 +108,7 @@ class WatchedObjects:
             self._allocated.pop(each.uid, None)
             self._waiting.pop(each.uid, None)
             self._events.pop(each.uid, None)
-            self._kueue.forget(each.uid)
+            self._words.forget(each.uid)
 
     def _document(self, seen: SeenObject) -> Any:
         """The object, with the kind that an item of a list leaves out or metadata alone hides; and what has to be kept of it."""
@@ -175,7 +177,7 @@ class WatchedObjects:
         objects.nodes = list(self._kept["Node"].values())
         objects.pods = list(self._allocated.values())
         objects.events = list(self._events.values())
-        objects.kueue = self._kueue
+        objects.words = self._words
         return objects
 
 

@@ -29,12 +29,14 @@ class PlacedWords:
     _nodes: dict[str, tuple[str, str]] = field(default_factory=dict)
     _told: dict[tuple[str, str], str] = field(default_factory=dict)
 
-    def note(self, fact: Fact) -> None:
-        """Keep where a kubelet spoke of a pod; other facts are passed over."""
+    def note(self, fact: Fact) -> bool:
+        """Keep where a kubelet spoke of a pod, and say whether anything was kept; other facts are passed over."""
         if not isinstance(fact, Event) or fact.component != "kubelet" or fact.subject_kind != "Pod":
-            return
-        if fact.subject_uid and fact.node and len(self._told) < KEPT_MAX:
-            self._told.setdefault((fact.subject_uid, fact.node), fact.reason or "")
+            return False
+        if not fact.subject_uid or not fact.node or len(self._told) >= KEPT_MAX:
+            return False
+        self._told.setdefault((fact.subject_uid, fact.node), fact.reason or "")
+        return True
 
     def note_pod(self, view: PodView) -> None:
         """Keep where a pod is."""

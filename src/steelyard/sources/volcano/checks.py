@@ -12,11 +12,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from steelyard.facts.base import Fact
+from steelyard.facts.decision import Decision
 from steelyard.facts.finding import Finding
 from steelyard.facts.gang import Gang
 from steelyard.facts.queue import Queue
@@ -31,6 +32,9 @@ GRACE_US: Final = 10 * MINUTE_US
 """A pod group that was let in has its pods made within seconds; this long it may take."""
 
 KEPT_MAX: Final = 200_000
+PASSING: Final = frozenset({"volcano_queue_counters_stale"})
+"""Findings that may be true for a moment, while a status catches up."""
+
 _ENDED: Final = frozenset({"Succeeded", "Failed"})
 
 
@@ -52,47 +56,58 @@ class VolcanoWords:
     _groups: dict[str, _Group] = field(default_factory=dict)
     _queues: dict[str, Queue] = field(default_factory=dict)
     _pods: dict[str, tuple[str, str]] = field(default_factory=dict)
+    _spoken: dict[str, Instant] = field(default_factory=dict)
+    _latest: Instant = AT_OBSERVATION
 
-    def __bool__(self) -> bool:
-        return bool(self._groups)
-
-    def note(self, fact: Fact) -> None:
-        """Keep of a fact of Volcano's what the comparisons need; others are passed over."""
+    def note(self, fact: Fact) -> bool:
+        """Keep of a fact of Volcano's what the comparisons need, and say whether anything was kept; others are passed over."""
         if fact.source != SOURCE:
-            return
+            return False
+        self._latest = max(self._latest, fact.occurred_at)
         if isinstance(fact, Gang) and fact.object_kind == "PodGroup":
-            if fact.natural_key in self._groups or len(self._groups) < KEPT_MAX:
-                name = fact.namespace, fact.object_name
-                self._groups[fact.natural_key] = _Group(
-                    name, fact.queue or "", fact.phase, fact.created_at, fact.gpu_milli, fact.demand
-                )
-        elif isinstance(fact, Queue) and (fact.natural_key in self._queues or len(self._queues) < KEPT_MAX):
-            self._queues[fact.natural_key] = fact
+            name = fact.namespace, fact.object_name
+            group = _Group(name, fact.queue or "", fact.phase, fact.created_at, fact.gpu_milli, fact.demand)
+            return _keep(self._groups, fact.natural_key, group)
+        if isinstance(fact, Queue):
+            return _keep(self._queues, fact.natural_key, fact)
+        if isinstance(fact, Decision) and fact.evidence == "condition" and fact.subject_uid is not None:
+            _keep(
+                self._spoken,
+                fact.subject_uid,
+                max(fact.occurred_at, self._spoken.get(fact.subject_uid, fact.occurred_at)),
+            )
+        return False
 
-    def note_pod(self, view: PodView) -> None:
+    def note_pod(self, view: PodView) -> bool:
         """Keep that a pod group has a pod; a pod that has ended is none of its any more."""
         group = group_of_pod(view)
         if group is None or view.phase in _ENDED:
             self._pods.pop(view.uid, None)
-        elif view.uid in self._pods or len(self._pods) < KEPT_MAX:
-            self._pods[view.uid] = (view.namespace, group)
+            return False
+        return _keep(self._pods, view.uid, (view.namespace, group))
 
     def forget(self, uid: str) -> None:
         """An object that is gone."""
         self._groups.pop(uid, None)
         self._queues.pop(uid, None)
         self._pods.pop(uid, None)
+        self._spoken.pop(uid, None)
 
-    def findings(self, ctx: ReadContext, *, pods_listed: bool, now: Instant | None = None) -> Iterator[Finding]:
+    def findings(self, ctx: ReadContext, *, pods_listed: bool) -> Iterator[Finding]:
         """``stale_inqueue_podgroup`` (where all pods were listed, so that none can be missed) and ``volcano_queue_counters_stale``.
 
-        now: as of when an age is told, else as of the observation; where neither is known, since when alone is told.
+        An age is as of the observation; where a dump does not say when that was, as of the latest that Volcano said, so at least that.
         """
+        known = ctx.observed_at != AT_OBSERVATION
+        now = ctx.observed_at if known else self._latest
         if pods_listed and len(self._pods) < KEPT_MAX:
             members = Counter(self._pods.values())
-            for group in self._groups.values():
-                if group.phase == "Inqueue" and not members[group.name]:
-                    yield from _stale(group, ctx, now)
+            for uid, group in self._groups.items():
+                since = max(self._spoken.get(uid, AT_OBSERVATION), group.since or AT_OBSERVATION)
+                if group.phase != "Inqueue" or members[group.name] or since == AT_OBSERVATION:
+                    continue
+                if now - since >= GRACE_US:
+                    yield _stale(group, since, now, known, ctx)
         yield from self._counters(ctx)
 
     def _counters(self, ctx: ReadContext) -> Iterator[Finding]:
@@ -120,14 +135,16 @@ class VolcanoWords:
                 )
 
 
-def _stale(group: _Group, ctx: ReadContext, now: Instant | None) -> Iterator[Finding]:
-    if now is None and ctx.observed_at != AT_OBSERVATION:
-        now = ctx.observed_at
-    age_us = now - group.since if now is not None and group.since is not None else None
-    if age_us is not None and age_us < GRACE_US:
-        return
+def _keep(into: dict[str, Any], key: str, row: object) -> bool:
+    if key not in into and len(into) >= KEPT_MAX:
+        return False
+    into[key] = row
+    return True
+
+
+def _stale(group: _Group, since: Instant, now: Instant, known: bool, ctx: ReadContext) -> Finding:
     demand = msgspec.json.decode(group.demand, type=dict[str, int])
-    yield ctx.finding(
+    return ctx.finding(
         SOURCE,
         "stale_inqueue_podgroup",
         f"podgroup {group.name[0]}/{group.name[1]}",
@@ -137,7 +154,7 @@ def _stale(group: _Group, ctx: ReadContext, now: Instant | None) -> Iterator[Fin
             "gpu_milli": group.gpu_milli,
             "reserved_milli": {key: milli for key, milli in demand.items() if is_accelerator(key)},
             "pods_count": 0,
-            "since_utc": format_instant(group.since) if group.since is not None else None,
-            "age_seconds": age_us // SECOND_US if age_us is not None else None,
+            "since_utc": format_instant(since),
+            "age_seconds" if known else "age_seconds_at_least": (now - since) // SECOND_US,
         },
     )
