@@ -14,6 +14,7 @@ from typing import Any, Final
 from steelyard.primitives.errors import SourceMalformed
 from steelyard.primitives.instant import Instant
 from steelyard.sources.kueue.topology import Placement, placement_of
+from steelyard.sources.shared.object_changes import safe
 from steelyard.sources.shared.plain_text import plain
 from steelyard.sources.shared.pods import instant_of, integer_of, list_of, mapping_of, text_of
 from steelyard.sources.shared.resource_amounts import amounts_of, scaled, summed, template_amounts
@@ -181,7 +182,7 @@ def parse_workload(payload: Mapping[str, Any]) -> WorkloadView:
 
 def name_of(value: object) -> str | None:
     """A name that a column can hold; None where it is none."""
-    return plain(value[:NAME_CHARACTERS_MAX]) if isinstance(value, str) and value else None
+    return safe(value) if isinstance(value, str) and value else None
 
 
 def conditions_of(status: Mapping[str, Any]) -> Iterator[Condition]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any, Final
 
 import msgspec
@@ -24,7 +25,17 @@ _INT64: Final = 2**63
 
 
 def milli_of(value: object) -> int:
-    """A quantity in thousandths, floored. Raises ValueError for anything that is no quantity or that 64 bits do not hold."""
+    """A quantity in thousandths, floored. Raises ValueError for anything that is no quantity or that 64 bits do not hold. The same few come
+    again and again, so texts are remembered."""
+    return _milli_of_text(value) if type(value) is str else _milli_of(value)
+
+
+@lru_cache(maxsize=8_192)
+def _milli_of_text(text: str) -> int:
+    return _milli_of(text)
+
+
+def _milli_of(value: object) -> int:
     milli = parse_quantity(value) * 1_000
     whole = milli.numerator // milli.denominator
     if not -_INT64 <= whole < _INT64:
