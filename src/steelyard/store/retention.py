@@ -107,9 +107,10 @@ def plan(
     """
     due: list[DueDay] = []
     status_before = raw_before if status_before is None else status_before
-    levels = [(fact, DROPPED, None, minute_before) for fact in SAMPLES]
-    levels += [(fact, REDUCED, minute_before, raw_before) for fact in SAMPLES]
-    for fact, level, low, high in (*levels, (SourceStatus, REDUCED, None, status_before)):
+    levels: list[tuple[type[Fact], str, Instant | None, Instant]] = [(SourceStatus, REDUCED, None, status_before)]
+    for sampled in SAMPLES:
+        levels += [(sampled, DROPPED, None, minute_before), (sampled, REDUCED, minute_before, raw_before)]
+    for fact, level, low, high in levels:
         rows = store.rows(
             f"SELECT epoch_us(found.day_at) FROM (SELECT date_trunc('day', occurred_at) AS day_at, count(*) AS rows_count "
             f"FROM fact.{fact.TABLE} WHERE ($low IS NULL OR occurred_at >= make_timestamp(CAST($low AS BIGINT))) "
