@@ -12,10 +12,10 @@ class Refusal(Fact, frozen=True, kw_only=True):
     of a workload that its queue turned away ``<workload's uid>/<refused_by>``, whether its object or an event tells of it.
 
     refused_by: ``quota``, ``quota_must_specify``, ``rbac``, ``webhook``, ``disruption_budget``, ``queue_closed``, ``admission_check``,
-    ``misconfigured``. verb: what was asked (``create``, ``evict``). user: who asked. subject_*: what for; subject_name None where the name was
-    still to be made. owner: the controller object on whose behalf a controller asked again and again (``ReplicaSet web-6f``), None where a
-    person asked: retries of one owner are one demand. quota, resource, asked_milli, used_milli, limit_milli: of a refusal by quota. rule: the
-    webhook, quota or budget that refused.
+    ``misconfigured``, ``admission`` (another plugin of the API server). verb: what was asked (``create``, ``evict``). user: who asked.
+    subject_*: what for; subject_name None where the name was still to be made. owner: the controller object on whose behalf a controller asked
+    again and again (``ReplicaSet web-6f``), None where a person asked: retries of one owner are one demand. quota, resource, asked_milli,
+    used_milli, limit_milli: of a refusal by quota. rule: the webhook, quota or budget that refused.
     """
 
     TABLE: ClassVar[str] = "refusal"
