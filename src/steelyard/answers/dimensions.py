@@ -91,6 +91,9 @@ POD_AND_PLACE: Final = {**_POD, **PLACE}
 HOLDING: Final = {**POD_AND_PLACE, **_HOLDING}
 """Dimensions of holdings: those, and the holding's own."""
 
+DEMAND: Final = ("cluster", "queue", "namespace", "tenant", "priority", "workload", "person")
+"""Dimensions of what waits as one. They are grouped in SQL, where demands come by the million."""
+
 
 @dataclass(frozen=True, slots=True)
 class Dimension:

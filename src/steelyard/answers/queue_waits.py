@@ -34,15 +34,19 @@ Quantile = DurationUs | Unknown
 
 @dataclass(frozen=True, slots=True)
 class WaitScope:
-    """Whose waits: those that began in ``window``. Empty sequences mean all. ``queues`` are cluster queues or Volcano queues. ``gpu_only``: requests
-    that ask for a GPU; one that does not say is none of them. ``without_never_fits``: leave out those whose last refusal says that they can
-    never fit."""
+    """Whose waits: those that began in ``window``. Empty sequences mean all, '' means not set. ``queues`` are cluster queues or Volcano queues,
+    ``workloads`` are ``kind/name``. ``gpu_only``: requests that ask for a GPU; one that does not say is none of them. ``without_never_fits``:
+    leave out those whose last refusal says that they can never fit."""
 
     window: Window
     clusters: Sequence[str] = ()
     queues: Sequence[str] = ()
     namespaces: Sequence[str] = ()
     tenants: Sequence[str] = ()
+    priorities: Sequence[str] = ()
+    workloads: Sequence[str] = ()
+    persons: Sequence[str] = ()
+    demand_ids: Sequence[str] = ()
     gpu_only: bool = False
     without_never_fits: bool = False
 
@@ -55,6 +59,11 @@ class WaitScope:
             "queues": list(self.queues),
             "namespaces": list(self.namespaces),
             "tenants": list(self.tenants),
+            "priorities": list(self.priorities),
+            "workloads": list(self.workloads),
+            "persons": list(self.persons),
+            "demand_ids": list(self.demand_ids),
+            "of_demands": bool(self.tenants or self.priorities or self.workloads or self.persons),
             "gpu_only": self.gpu_only,
             "without_never_fits": self.without_never_fits,
         }
@@ -108,7 +117,7 @@ class QueueWaits:
 def queue_waits(reading: Reading, scope: WaitScope) -> QueueWaits:
     """Every figure of the scope, from the posted ledger; ``reading`` knows the statements of ``SQL_FILE``."""
     values = scope.bound()
-    curves = {row["curve"]: _estimate(row) for row in reading.run("wait_curves", **values)}
+    curves = wait_curves(reading, scope)
     counts = reading.run("wait_counts", **values)[0]
     return QueueWaits(
         everyone=curves.get("everyone", Estimate()),
@@ -127,7 +136,13 @@ def queue_waits(reading: Reading, scope: WaitScope) -> QueueWaits:
     )
 
 
-def _estimate(row: Record) -> Estimate:
+def wait_curves(reading: Reading, scope: WaitScope) -> Mapping[str, Estimate]:
+    """The estimates alone: ``everyone``, ``by_gpus``, and ``size/<size>`` for each size that asked."""
+    return {row["curve"]: estimate_of(row) for row in reading.run("wait_curves", **scope.bound())}
+
+
+def estimate_of(row: Record) -> Estimate:
+    """The estimate of a row with the columns of ``wait_curves``."""
     quantiles = [row[f"p{level}_us"] for level in (50, 95, 99)]
     p50, p95, p99 = (Unknown(NOT_REACHED) if value is None else int(value) for value in quantiles)
     return Estimate(int(row["waits_count"]), int(row["events_count"]), float(row["survival"]), p50, p95, p99)

@@ -7,12 +7,16 @@ WITH cohort AS (
   WHERE w.stage = CASE WHEN w.demand_kind = 'pod' THEN 'scheduler' ELSE 'queue' END AND w.unknown_reason IS NULL
     AND w.started_at >= make_timestamp($from_us::BIGINT) AND w.started_at < make_timestamp($to_us::BIGINT)
     AND (NOT $gpu_only OR w.gpu_milli > 0) AND NOT ($without_never_fits AND coalesce(w.fit = 'never_fits', FALSE))
-    AND (len($clusters) = 0 OR list_contains($clusters, w.cluster))
-    AND (len($queues) = 0 OR list_contains($queues, w.queue))
-    AND (len($namespaces) = 0 OR list_contains($namespaces, w.namespace))
+    AND is_among(w.cluster, $clusters) AND is_among(w.queue, $queues) AND is_among(w.namespace, $namespaces)
+    AND is_among(w.demand_id, $demand_ids)
     AND (
-      len($tenants) = 0
-      OR (w.cluster, w.demand_id) IN (SELECT (d.cluster, d.demand_id) FROM dim.demand AS d WHERE list_contains($tenants, d.tenant))
+      NOT $of_demands
+      OR (w.cluster, w.demand_id) IN (
+        SELECT (d.cluster, d.demand_id)
+        FROM dim.demand AS d
+        WHERE is_among(d.tenant, $tenants) AND is_among(d.priority, $priorities) AND is_among(d.person, $persons)
+          AND is_among(d.workload_kind || '/' || d.workload_name, $workloads)
+      )
     )
 ),
 times AS (
@@ -65,12 +69,16 @@ WITH cohort AS (
   WHERE (w.stage = CASE WHEN w.demand_kind = 'pod' THEN 'scheduler' ELSE 'queue' END OR w.stage IN ('queue', 'gate') AND w.unknown_reason IS NOT NULL)
     AND w.started_at >= make_timestamp($from_us::BIGINT) AND w.started_at < make_timestamp($to_us::BIGINT)
     AND (NOT $gpu_only OR w.gpu_milli > 0) AND NOT ($without_never_fits AND coalesce(w.fit = 'never_fits', FALSE))
-    AND (len($clusters) = 0 OR list_contains($clusters, w.cluster))
-    AND (len($queues) = 0 OR list_contains($queues, w.queue))
-    AND (len($namespaces) = 0 OR list_contains($namespaces, w.namespace))
+    AND is_among(w.cluster, $clusters) AND is_among(w.queue, $queues) AND is_among(w.namespace, $namespaces)
+    AND is_among(w.demand_id, $demand_ids)
     AND (
-      len($tenants) = 0
-      OR (w.cluster, w.demand_id) IN (SELECT (d.cluster, d.demand_id) FROM dim.demand AS d WHERE list_contains($tenants, d.tenant))
+      NOT $of_demands
+      OR (w.cluster, w.demand_id) IN (
+        SELECT (d.cluster, d.demand_id)
+        FROM dim.demand AS d
+        WHERE is_among(d.tenant, $tenants) AND is_among(d.priority, $priorities) AND is_among(d.person, $persons)
+          AND is_among(d.workload_kind || '/' || d.workload_name, $workloads)
+      )
     )
 )
 SELECT
@@ -93,12 +101,16 @@ WITH cohort AS (
   WHERE w.stage = CASE WHEN w.demand_kind = 'pod' THEN 'scheduler' ELSE 'queue' END AND w.unknown_reason IS NULL
     AND w.started_at >= make_timestamp($from_us::BIGINT) AND w.started_at < make_timestamp($to_us::BIGINT)
     AND (NOT $gpu_only OR w.gpu_milli > 0) AND NOT ($without_never_fits AND coalesce(w.fit = 'never_fits', FALSE))
-    AND (len($clusters) = 0 OR list_contains($clusters, w.cluster))
-    AND (len($queues) = 0 OR list_contains($queues, w.queue))
-    AND (len($namespaces) = 0 OR list_contains($namespaces, w.namespace))
+    AND is_among(w.cluster, $clusters) AND is_among(w.queue, $queues) AND is_among(w.namespace, $namespaces)
+    AND is_among(w.demand_id, $demand_ids)
     AND (
-      len($tenants) = 0
-      OR (w.cluster, w.demand_id) IN (SELECT (d.cluster, d.demand_id) FROM dim.demand AS d WHERE list_contains($tenants, d.tenant))
+      NOT $of_demands
+      OR (w.cluster, w.demand_id) IN (
+        SELECT (d.cluster, d.demand_id)
+        FROM dim.demand AS d
+        WHERE is_among(d.tenant, $tenants) AND is_among(d.priority, $priorities) AND is_among(d.person, $persons)
+          AND is_among(d.workload_kind || '/' || d.workload_name, $workloads)
+      )
     )
 ),
 times AS (

@@ -1,0 +1,89 @@
+"""Whose demands are asked about, and by which of their dimensions they are grouped: the words of Q6 as values that its statements bind.
+
+``scope_of`` reads the words of ``--by`` and ``--where``. The trick to know: demands come by the million, so conditions and groups are applied where
+the rows are; a statement binds one list per dimension (empty = all) and the list of the words to group by, and is the same text for all questions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from steelyard.answers.contract import Column, Value
+from steelyard.answers.dimensions import DEMAND
+from steelyard.answers.reading import Reading, Record
+from steelyard.primitives.errors import UsageError
+from steelyard.primitives.i18n import _
+from steelyard.primitives.instant import Window
+
+CONDITIONS: Final = (*DEMAND, "pod")
+"""What narrows: the dimensions, and a pod of the demand by ``namespace/name``, name or uid."""
+
+DEMAND_ID: Final = "demand_id"
+
+_NAME_MAX: Final = 80
+
+
+@dataclass(frozen=True, slots=True)
+class DemandScope:
+    """Demands of ``window`` that have one of the values of every dimension in ``wanted`` ('' = not set; no entry = all), grouped ``by``."""
+
+    window: Window
+    by: Sequence[str] = ()
+    wanted: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+    @property
+    def is_narrowed(self) -> bool:
+        """Whether anything but time narrows it."""
+        return bool(self.wanted)
+
+    def bound(self) -> Mapping[str, object]:
+        """The values that every statement over demands binds."""
+        return {
+            "from_us": self.window.start,
+            "to_us": self.window.end,
+            **{f"{name}_wanted": list(self.wanted.get(name, ())) for name in (*DEMAND, DEMAND_ID)},
+        }
+
+    def admits(self, record: Record, names: Iterable[str]) -> bool:
+        """Whether a record has a wanted value in each of the named columns; the other dimensions are not looked at."""
+        return all(
+            ("" if record[name] is None else str(record[name])) in self.wanted[name]
+            for name in names
+            if name in self.wanted
+        )
+
+    def columns(self) -> tuple[Column, ...]:
+        """The columns of the groups."""
+        return tuple(Column(name) for name in self.by)
+
+    def group(self, record: Record) -> tuple[Value, ...]:
+        """The values of the groups of a record whose columns are the dimensions."""
+        return tuple(record[name] for name in self.by)
+
+
+def scope_of(window: Window, by: Sequence[str], where: Mapping[str, str], reading: Reading) -> DemandScope:
+    """The scope behind the words; ``reading`` has the statement ``demands_of_pod``. Raises UsageError for a word that is no dimension of a demand."""
+    names = tuple(dict.fromkeys(name.strip() for name in by if name.strip()))
+    for name in names:
+        _require(name, DEMAND)
+    wanted: dict[str, Sequence[str]] = {}
+    for word, value in where.items():
+        if name := word.strip():
+            _require(name, CONDITIONS)
+            if name == "pod":
+                found = tuple(str(row[DEMAND_ID]) for row in reading.run("demands_of_pod", pod=value))
+                wanted[DEMAND_ID] = found or ("",)
+            else:
+                wanted[name] = (value,)
+    return DemandScope(window, names, wanted)
+
+
+def _require(name: str, known: Sequence[str]) -> None:
+    if name not in known:
+        raise UsageError(
+            _("requests are not told apart by {name!r}; these words do: {names}").format(
+                name=name[:_NAME_MAX], names=", ".join(known)
+            )
+        )
