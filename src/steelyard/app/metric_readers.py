@@ -101,7 +101,7 @@ def read_points(
     resolver = LabelResolver((point for each in routed.values() for point in each), hidden)
     yield from read_dcgm(routed[DCGM], resolver, ctx, tally, memory, whole=hidden is None)
     yield from read_hami_metrics(routed[HAMI], resolver, ctx, tally, memory)
-    yield from read_queue_metrics(routed[QUEUES], resolver, ctx, tally)
+    yield from read_queue_metrics(routed[QUEUES], resolver, ctx, tally, memory)
     yield from read_inference_metrics(routed[INFERENCE], resolver, ctx, tally)
     yield from read_agent_metrics(routed[AGENT], resolver, ctx, tally)
     yield from refusals.rest()

@@ -47,7 +47,7 @@ part AS (
   SELECT
     key_no, CAST(NULL AS BIGINT) AS pool_no, grain_us_at, hi_us - lo_us AS length_us, nominal_milli, reserved_milli, used_milli, used_basis,
     borrowed_milli, over_nominal_milli,
-    CASE WHEN pool_no IS NULL THEN 0 END AS lent_milli, reserved_not_used_milli, leaked_milli, pending_milli, idle_milli
+    CASE WHEN NOT shares THEN 0 END AS lent_milli, reserved_not_used_milli, leaked_milli, pending_milli, idle_milli
   FROM key_part
   UNION ALL
   SELECT

@@ -39,7 +39,7 @@ balance AS (
     *,
     CASE WHEN shares THEN above_milli(used_milli, nominal_milli) ELSE 0 * above_milli(used_milli, nominal_milli) END AS borrowed_milli,
     CASE WHEN shares THEN 0 * above_milli(used_milli, nominal_milli) ELSE above_milli(used_milli, nominal_milli) END AS over_nominal_milli,
-    CASE WHEN pool_no IS NULL THEN 0 END AS lent_milli,
+    CASE WHEN NOT shares THEN 0 END AS lent_milli,
     reserved_not_used_milli(reserved_milli, used_milli) AS reserved_not_used_milli,
     coalesce(idle_milli, spare_milli(nominal_milli, reserved_milli, used_milli)) AS spare_milli
   FROM weighed

@@ -1,6 +1,6 @@
 -- Stretches of each pool in which nothing of the sums over its members changes. A sum is NULL while it is not known of one of them, and the stretch is left out
 -- while one of them is silent between its first word and its last: a pool of which a part was not seen was not seen. A member that has no quota
--- and tells nothing else has nothing to add. pending is the sum over members; idle of the pool is what all of them leave, what some
+-- and tells nothing else has nothing to add, and nothing is missing after it. pending is the sum over members; idle of the pool is what all of them leave, what some
 -- take above their own taken off.
 WITH
 member AS (
@@ -13,7 +13,7 @@ member AS (
 ),
 change AS (
   SELECT
-    pool_no, CASE edge WHEN 1 THEN from_us ELSE to_us END AS at_us, edge AS speaking, 0 AS living,
+    pool_no, CASE edge WHEN 1 THEN from_us ELSE to_us END AS at_us, edge AS speaking, 0 AS silent,
     edge * nominal_milli AS nominal_milli, edge * reserved_milli AS reserved_milli, edge * used_milli AS used_milli,
     edge * borrowed_milli AS borrowed_milli, edge * over_nominal_milli AS over_nominal_milli,
     edge * reserved_not_used_milli AS reserved_not_used_milli, edge * leaked_milli AS leaked_milli, edge * pending_milli AS pending_milli,
@@ -29,20 +29,23 @@ change AS (
   FROM member
   CROSS JOIN (SELECT 1 AS edge UNION ALL SELECT -1) AS edges
 ),
-life AS (
-  SELECT pool_no, key_no, min(from_us) AS from_us, max(to_us) AS to_us FROM member GROUP BY pool_no, key_no
+-- From the end of a member's word to its next one it is silent.
+silence AS (
+  SELECT pool_no, to_us AS from_us, next_us AS to_us
+  FROM (SELECT *, lead(from_us) OVER (PARTITION BY key_no ORDER BY from_us) AS next_us FROM member) AS followed
+  WHERE next_us > to_us AND NOT coalesce(is_nothing, FALSE)
 ),
 changed AS (
   SELECT * FROM change
   UNION ALL
   SELECT
     pool_no, CASE edge WHEN 1 THEN from_us ELSE to_us END, 0, edge, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0
-  FROM life
+  FROM silence
   CROSS JOIN (SELECT 1 AS edge UNION ALL SELECT -1) AS edges
 ),
 step AS (
   SELECT
-    pool_no, at_us, sum(speaking) AS speaking, sum(living) AS living, sum(nominal_milli) AS nominal_milli, sum(reserved_milli) AS reserved_milli,
+    pool_no, at_us, sum(speaking) AS speaking, sum(silent) AS silent, sum(nominal_milli) AS nominal_milli, sum(reserved_milli) AS reserved_milli,
     sum(used_milli) AS used_milli, sum(borrowed_milli) AS borrowed_milli, sum(over_nominal_milli) AS over_nominal_milli,
     sum(reserved_not_used_milli) AS reserved_not_used_milli, sum(leaked_milli) AS leaked_milli, sum(pending_milli) AS pending_milli,
     sum(idle_milli) AS idle_milli, sum(nominal_unknown) AS nominal_unknown, sum(reserved_unknown) AS reserved_unknown,
@@ -54,7 +57,7 @@ step AS (
 level AS (
   SELECT
     pool_no, at_us AS from_us, lead(at_us) OVER pool AS to_us,
-    sum(speaking) OVER pool AS speaking, sum(living) OVER pool AS living,
+    sum(speaking) OVER pool AS speaking, sum(silent) OVER pool AS silent,
     sum(nominal_milli) OVER pool AS nominal_milli, sum(reserved_milli) OVER pool AS reserved_milli, sum(used_milli) OVER pool AS used_milli,
     sum(borrowed_milli) OVER pool AS borrowed_milli, sum(over_nominal_milli) OVER pool AS over_nominal_milli,
     sum(reserved_not_used_milli) OVER pool AS reserved_not_used_milli, sum(leaked_milli) OVER pool AS leaked_milli,
@@ -78,4 +81,4 @@ SELECT
   CASE WHEN pending_unknown = 0 THEN CAST(pending_milli AS BIGINT) END AS pending_milli,
   CASE WHEN idle_unknown = 0 THEN CAST(idle_milli AS BIGINT) END AS idle_milli
 FROM level
-WHERE living > 0 AND speaking = living AND to_us > from_us
+WHERE speaking > 0 AND silent = 0 AND to_us > from_us

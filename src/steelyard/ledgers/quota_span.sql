@@ -46,7 +46,7 @@ weighed AS (
   LEFT JOIN (SELECT 'cohort' AS queue_kind, 0 AS none_milli) AS none ON none.queue_kind = key.queue_kind
 )
 SELECT
-  key_no, pool_no, from_us, to_us, nominal_milli, reserved_milli, used_milli, used_basis, claimed_milli,
+  key_no, pool_no, shares, from_us, to_us, nominal_milli, reserved_milli, used_milli, used_basis, claimed_milli,
   CASE WHEN shares THEN above_milli(used_milli, nominal_milli) ELSE 0 * above_milli(used_milli, nominal_milli) END AS borrowed_milli,
   CASE WHEN shares THEN 0 * above_milli(used_milli, nominal_milli) ELSE above_milli(used_milli, nominal_milli) END AS over_nominal_milli,
   reserved_not_used_milli(reserved_milli, used_milli) AS reserved_not_used_milli,

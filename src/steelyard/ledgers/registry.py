@@ -257,6 +257,7 @@ QUOTA: Final = Ledger(
         "quota_now",
     ),
     ground=("fact.quota",),
+    findings_file="quota_findings.sql",
 )
 
 LEDGERS: Final[tuple[Ledger, ...]] = (HOLDING, SUPPLY, USAGE, WAIT, QUOTA)

@@ -76,6 +76,27 @@ def test_of_several_replicas_of_kueue_the_leader_counts() -> None:
         assert (dict(tally.repeated), dict(tally.ignored)) == ({name: 1}, {})
 
 
+def test_a_sum_over_replicas_would_count_pending_workloads_again_and_a_finding_says_by_how_much() -> None:
+    name = "kueue_pending_workloads"
+    lines = [
+        f'{name}{{cluster_queue="a",status="active",replica_role="leader"}} 0',
+        f'{name}{{cluster_queue="a",status="inadmissible",replica_role="leader"}} 2',
+        f'{name}{{cluster_queue="a",status="active",replica_role="follower"}} 0',
+        f'{name}{{cluster_queue="a",status="inadmissible",replica_role="follower"}} 2',
+        f'{name}{{cluster_queue="b",status="active",replica_role="leader"}} 1',
+        f'{name}{{cluster_queue="b",status="active",replica_role="follower"}} 0',
+    ]
+    _, facts, _ = read("\n".join(lines) + "\n")
+    (finding,) = (fact for fact in facts if isinstance(fact, Finding))
+    assert (finding.code, finding.subject) == ("replica_role_double_count", "cluster queue a")
+    assert json.loads(finding.evidence) == {
+        "metric": name,
+        "cluster_queue": "a",
+        "leader_count": 2,
+        "naive_sum_count": 4,
+    }
+
+
 @pytest.mark.parametrize(
     ("lines", "limit", "found"),
     [
@@ -146,5 +167,5 @@ def test_every_line_of_the_handed_queue_cases_is_a_fact_or_a_counted_ignore(
         used,
         ignored,
         0,
-        [],
+        ["replica_role_double_count"] if name.startswith("kueue") else [],
     )

@@ -7,7 +7,7 @@ zone, and a conversion would fold an hour of the trace onto another where summer
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, islice
 from typing import Final
@@ -18,7 +18,7 @@ from steelyard.facts.quota import Quota
 from steelyard.facts.source_status import SourceStatus
 from steelyard.primitives.errors import SourceMalformed
 from steelyard.primitives.instant import DAY_US, MINUTE_US, DurationUs, Instant
-from steelyard.sources.helios.cells import NAME_MAX, RESOURCE, SOURCE, gpus_milli, local_stamp, tenant_name
+from steelyard.sources.helios.cells import MILLI, NAME_MAX, RESOURCE, SOURCE, gpus_milli, local_stamp, tenant_name
 from steelyard.sources.shared.context import ReadContext
 from steelyard.sources.shared.csv_table import CsvRow, CsvTable, malformed
 
@@ -29,6 +29,9 @@ TENANT: Final = "tenant"
 
 _PEEKED: Final = 1_000
 """So many rows are looked at to find the step of a sequence."""
+
+_TENANTS_SEVERAL: Final = 3
+"""With so many tenants in a file, a day on which one of them has everything was not recorded."""
 
 _CONTRADICTIONS_MAX: Final = 100
 """So many rows that contradict themselves are named one by one; beyond, they are counted."""
@@ -208,22 +211,27 @@ def _days(table: CsvTable, span: _Span, ctx: ReadContext) -> Iterator[Fact]:
             yield malformed(ctx, SOURCE, error)
             continue
         days.add(at)
-        yield from _day_findings(row, sum(amounts.values()), total, ctx)
-        if not total and not any(amounts.values()):
+        found = list(_day_findings(row, amounts, total, ctx))
+        yield from found
+        if any(finding.code == "trace_day_not_recorded" for finding in found):
             continue
         span.note(at)
         yield from (_day(tenant, amount, at, ctx) for tenant, amount in amounts.items())
 
 
-def _day_findings(row: CsvRow, tenants_milli: int, total_milli: int, ctx: ReadContext) -> Iterator[Finding]:
-    day = row.get(DAY_COLUMN)
-    if not total_milli and not tenants_milli:
+def _day_findings(row: CsvRow, amounts: Mapping[str, int], total_milli: int, ctx: ReadContext) -> Iterator[Finding]:
+    """A day without any GPU, or with all of them at one of several tenants, is a gap of the recording and no change of quota."""
+    day, tenants_milli = row.get(DAY_COLUMN), sum(amounts.values())
+    holders = [tenant for tenant, amount in amounts.items() if amount]
+    if not holders or (len(holders) == 1 and len(amounts) >= _TENANTS_SEVERAL):
+        told = f"{holders[0]} alone has {tenants_milli // MILLI} GPUs" if holders else "no tenant has a GPU"
         yield ctx.finding(
             SOURCE,
-            "trace_day_without_gpus",
+            "trace_day_not_recorded",
             f"day {day}",
-            "no tenant has a GPU on that day, and there is none in all: the day was not recorded, its quota is not known",
+            f"{told} on that day, all others none: that is no quota, the day's is not known",
             line=row.line,
+            excerpt=row.text,
         )
     elif total_milli != tenants_milli:
         yield ctx.finding(

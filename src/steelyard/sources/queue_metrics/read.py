@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from steelyard.facts.base import Fact
+from steelyard.facts.finding import Finding
 from steelyard.primitives.instant import Instant
 from steelyard.sources.queue_metrics.catalogue import LIMITS, MILLI, QUEUE_METRICS, SCALARS, SINCE_V0_19
 from steelyard.sources.shared.context import ReadContext
@@ -19,18 +20,24 @@ from steelyard.sources.shared.metric_labels import LabelResolver
 from steelyard.sources.shared.metric_points import MetricPoint
 from steelyard.sources.shared.metric_samples import read_samples
 from steelyard.sources.shared.metric_tally import MetricTally
+from steelyard.sources.shared.round_memory import RoundMemory
 
 SOURCE: Final = "queue_metrics"
 _ROLE: Final = "replica_role"
 _FOLLOWER: Final = "follower"
+PENDING: Final = "kueue_pending_workloads"
 
 Series = tuple[str, tuple[tuple[str, str], ...], Instant]
 
 
 def read_queue_metrics(
-    points: Iterable[MetricPoint], resolver: LabelResolver, ctx: ReadContext, tally: MetricTally | None = None
+    points: Iterable[MetricPoint],
+    resolver: LabelResolver,
+    ctx: ReadContext,
+    tally: MetricTally | None = None,
+    memory: RoundMemory | None = None,
 ) -> Iterator[Fact]:
-    """MetricSample facts of family ``queue`` and ``scheduler``, and findings."""
+    """MetricSample facts of family ``queue`` and ``scheduler``, and findings. ``memory``: of a collector's rounds, None for an import."""
     tally = tally or MetricTally()
     points = list(points)
     chosen = _leaders(points, resolver, tally)
@@ -47,6 +54,10 @@ def read_queue_metrics(
         return value / MILLI if is_milli else value
 
     yield from read_samples(chosen, QUEUE_METRICS, resolver, ctx, SOURCE, tally, rule)
+    doubled = list(_double_counts(points, chosen, resolver, ctx))
+    subjects = frozenset(each.subject for each in doubled)
+    if doubled and (memory is None or memory.is_news("replica_role", subjects, ctx.observed_at)):
+        yield from doubled
     if zero_limits:
         yield ctx.finding(
             SOURCE,
@@ -83,6 +94,39 @@ def _leaders(points: Sequence[MetricPoint], resolver: LabelResolver, tally: Metr
             followed.add(series)
         chosen.append(point)
     return chosen
+
+
+def _double_counts(
+    points: Sequence[MetricPoint], chosen: Sequence[MetricPoint], resolver: LabelResolver, ctx: ReadContext
+) -> Iterator[Finding]:
+    """Per queue, where a sum over the replicas would count its pending workloads more than once."""
+    if len(points) == len(chosen):
+        return
+    naive, led = (_pending_by_queue(each, resolver) for each in (points, chosen))
+    for queue in sorted(naive):
+        if naive[queue] != led.get(queue, 0.0):
+            yield ctx.finding(
+                SOURCE,
+                "replica_role_double_count",
+                f"cluster queue {queue}",
+                "every replica of Kueue exports the series: the leader's counts, a sum over replica_role counts it again",
+                severity="info",
+                evidence={
+                    "metric": PENDING,
+                    "cluster_queue": queue,
+                    "leader_count": int(led.get(queue, 0.0)),
+                    "naive_sum_count": int(naive[queue]),
+                },
+            )
+
+
+def _pending_by_queue(points: Iterable[MetricPoint], resolver: LabelResolver) -> dict[str, float]:
+    found: dict[str, float] = {}
+    for point in points:
+        if point.name == PENDING and 0 <= point.value < 1e9:
+            queue = resolver.resolve(point.labels).labels.get("cluster_queue", "")
+            found[queue] = found.get(queue, 0.0) + point.value
+    return found
 
 
 def _series(point: MetricPoint, labels: Iterable[tuple[str, str]]) -> Series:
