@@ -45,6 +45,7 @@ SERVED: Final = ("reserved", "scheduled", "running")
 EVICTIONS_LOST: Final = "evictions_not_seen"
 RESERVATION_LOST: Final = "reservation_not_seen"
 RELEASE_LOST: Final = "release_not_seen"
+REACTIVATION_LOST: Final = "reactivation_not_seen"
 RESTARTED: Final = "restarted"
 NOT_STAMPED: Final = "end_not_stamped"
 GATE_UNKNOWN: Final = "gate_not_seen"
@@ -53,6 +54,7 @@ UNKNOWN_REASONS: Final = (
     EVICTIONS_LOST,
     RESERVATION_LOST,
     RELEASE_LOST,
+    REACTIVATION_LOST,
     RESTARTED,
     NOT_STAMPED,
     GATE_UNKNOWN,

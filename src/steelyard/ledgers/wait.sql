@@ -2,11 +2,12 @@
 WITH stepped AS (
   SELECT
     demand_no, "at" AS step_at, step_no, basis_no, follows_no,
-    coalesce(follows_no = 1 AND lag(is_deactivation) OVER demand_steps, FALSE) AS is_deactivated,
+    is_deactivation OR coalesce(follows_no = 1 AND lag(is_deactivation) OVER demand_steps, FALSE) AS is_deactivated,
     lead(step_no) OVER demand_steps AS next_no,
     lead("at") OVER demand_steps AS next_at,
     lead(basis_no) OVER demand_steps AS next_basis_no,
     lead(step_no, 2) OVER demand_steps AS after_no,
+    lead(is_deactivation) OVER demand_steps AS next_deactivates,
     sum(CASE WHEN step_no IN (0, 2) THEN 1 ELSE 0 END) OVER (
       PARTITION BY demand_no ORDER BY "at", step_no, pod_uid ROWS UNBOUNDED PRECEDING
     ) AS waits_count
@@ -27,7 +28,7 @@ staged AS (
     s.*, d.cluster, d.demand_id, d.demand_kind, d.namespace, d.queue, d.gpu_milli, d.last_seen_at, d.past_run_us,
     greatest(s.waits_count - 1, 0) AS segment,
     CASE
-      WHEN d.evictions_count = 0 THEN FALSE
+      WHEN d.evictions_count <= coalesce(l.before_count, 0) + coalesce(l.after_count, 0) THEN FALSE
       WHEN d.evictions_count - d.evictions_first_count > coalesce(l.after_count, 0) THEN TRUE
       WHEN d.evictions_first_count > coalesce(l.before_count, 0) THEN s.step_at < d.first_seen_at
       ELSE FALSE
@@ -36,7 +37,11 @@ staged AS (
     CASE s.step_no
       WHEN 0 THEN
         CASE WHEN d.demand_kind <> 'pod' THEN 'queue' WHEN d.is_gated THEN 'gate' WHEN d.is_kueue_pod THEN 'queue' ELSE 'scheduler' END
-      WHEN 1 THEN CASE WHEN s.next_no = 2 OR (s.next_no IS NULL AND s.follows_no IN (5, 6, 8)) THEN 'release_lag' END
+      WHEN 1 THEN
+        CASE
+          WHEN s.next_no = 2 OR (s.next_no IS NULL AND s.follows_no IN (5, 6, 8)) THEN 'release_lag'
+          WHEN s.next_no = 5 THEN 'queue'
+        END
       WHEN 2 THEN
         CASE
           WHEN s.is_deactivated AND s.next_no IS DISTINCT FROM 5 THEN NULL
@@ -76,7 +81,7 @@ judged AS (
       WHEN next_no IS NULL OR (next_no = 3 AND next_at > last_seen_at) THEN NULL
       WHEN next_no >= 9 THEN 'abandoned'
       WHEN demand_kind = 'pod' AND stage IN ('queue', 'gate', 'scheduler') AND next_no = 8 THEN 'scheduled'
-      WHEN demand_kind = 'workload' AND stage = 'queue' AND (next_no <> 1 OR after_no = 2) THEN 'reserved'
+      WHEN demand_kind = 'workload' AND stage = 'queue' AND (next_no <> 1 OR after_no = 2 OR NOT next_deactivates) THEN 'reserved'
       WHEN next_no = 1 THEN 'evicted'
       WHEN next_no = 5 THEN 'reserved'
       WHEN next_no = 6 THEN 'admitted'
@@ -89,9 +94,9 @@ judged AS (
       WHEN stage = 'queue' AND demand_kind = 'pod_group' THEN CASE WHEN next_no IN (7, 8) AND next_basis_no = 4 THEN 'end_not_stamped' END
       WHEN stage = 'queue' THEN
         CASE
-          WHEN step_no = 5 THEN 'release_not_seen'
           WHEN is_deactivated THEN 'reactivation_not_seen'
-          WHEN next_no IN (2, 6, 7, 8) OR (next_no = 1 AND after_no = 2) THEN 'reservation_not_seen'
+          WHEN step_no IN (1, 5) THEN 'release_not_seen'
+          WHEN next_no IN (2, 6, 7, 8) OR (next_no = 1 AND (after_no = 2 OR NOT next_deactivates)) THEN 'reservation_not_seen'
           WHEN is_lossy AND next_no IS NOT NULL THEN 'evictions_not_seen'
         END
       WHEN stage = 'gate' AND next_no IN (7, 8) THEN 'gate_not_seen'

@@ -24,6 +24,12 @@ strangers AS (
     ON g.cluster = t.cluster AND g.object_kind = 'Workload' AND g.namespace = t.namespace AND g.name = t.name
     AND starts_with(t.object_uid, 'name:')
 ),
+-- A controller that counts no evictions still says that there was one.
+requeued AS (
+  SELECT DISTINCT cluster, object_uid
+  FROM fact.transition
+  WHERE object_kind = 'Workload' AND aspect = 'condition' AND (item = 'Requeued' OR (item = 'Evicted' AND value = 'False'))
+),
 members AS (
   SELECT cluster, demand_id, count(*) AS pods_seen_count FROM dim.demand_pod WHERE demand_kind <> 'pod' GROUP BY cluster, demand_id
 ),
@@ -66,11 +72,14 @@ demands AS (
     g.created_at, coalesce(g.finished_at, g.gone_at) AS ended_at,
     CASE WHEN g.finished_at IS NOT NULL THEN 'finished' WHEN g.gone_at IS NOT NULL THEN 'abandoned' END AS end_kind,
     g.first_seen_at, g.last_seen_at, CASE WHEN g.object_kind = 'Workload' THEN 'kueue' ELSE 'volcano' END AS scheduler, g.phase,
-    CAST(NULL AS BIGINT) AS attempts, coalesce(m.pods_seen_count, 0) AS pods_seen_count, g.evictions_count, g.evictions_first_count,
+    CAST(NULL AS BIGINT) AS attempts, coalesce(m.pods_seen_count, 0) AS pods_seen_count,
+    CASE WHEN r.object_uid IS NOT NULL THEN greatest(g.evictions_count, 1) ELSE g.evictions_count END AS evictions_count,
+    CASE WHEN r.object_uid IS NOT NULL THEN greatest(g.evictions_first_count, 1) ELSE g.evictions_first_count END AS evictions_first_count,
     g.past_run_us, g.whole_seen_at, g.last_word_at, g.inactive_at, FALSE AS is_gated, FALSE AS is_kueue_pod
   FROM dim.gang AS g
   LEFT JOIN local_queues AS q ON q.cluster = g.cluster AND q.namespace = g.namespace AND q.queue = g.queue
   LEFT JOIN members AS m ON m.cluster = g.cluster AND m.demand_id = g.object_uid
+  LEFT JOIN requeued AS r ON r.cluster = g.cluster AND r.object_uid = g.object_uid
   LEFT JOIN group_names AS n ON n.cluster = g.cluster AND n.owner_uid = g.object_uid
   WHERE NOT (g.object_kind = 'PodGroup' AND coalesce((g.cluster, g.owner_uid) IN (SELECT (cluster, object_uid) FROM dim.gang WHERE object_kind = 'Job'), FALSE))
   UNION ALL
