@@ -1,7 +1,7 @@
 """Kueue's waits the slow way: from the changes of one workload, walked in time, to its segments. Written from the rules, not from the models.
 
-A change is (second, what): ``reserved``/``unreserved`` (QuotaReserved), ``admitted``, ``evicted``, ``deactivated`` (an eviction that ends the request's
-right to wait), ``ready`` (PodsReady), ``finished``. ``backoffs``: until when it was told to stay away. All of it may be told twice.
+A change is (second, what): ``reserved``/``unreserved`` (QuotaReserved), ``admitted``, ``evicted``, ``deactivated`` (an eviction after which
+the request may not wait), ``ready`` (PodsReady), ``finished``. ``backoffs``: until when it was told to stay away. All of it may be told twice.
 """
 
 from __future__ import annotations

@@ -1,0 +1,305 @@
+"""Waits, rule by rule: hand-made cases in seconds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from steelyard.definitions.queue_wait import STAGES, STEPS, UNKNOWN_REASONS
+from steelyard.facts.base import Fact
+from steelyard.facts.gang import Gang
+from steelyard.facts.owner import Owner
+from steelyard.facts.request import Request
+from steelyard.facts.sighting import Sighting
+from steelyard.facts.transition import Transition
+from steelyard.store import Store
+from tests.ledgers.wait_facts import at, condition, decision, evicted, lines, post, rows_of, segments, told, workload
+
+
+def pod(seen: float, uid: str = "p1", **more: Any) -> Request:
+    fields: dict[str, Any] = {
+        "namespace": "team-a",
+        "pod": uid,
+        "phase": "Running",
+        "created_at": 0,
+        "gpu_count": 1,
+        **more,
+    }
+    fields = {name: at(value) if name.endswith("_at") else value for name, value in fields.items()}
+    return Request(
+        source=fields.pop("source", "kube_api"),
+        natural_key=uid,
+        pod_uid=uid,
+        occurred_at=at(seen),
+        observed_at=at(seen),
+        **fields,
+    )
+
+
+def owner(uid: str = "p1", seen: float = 100, **more: Any) -> Owner:
+    return Owner(
+        source="kube_api",
+        natural_key=uid,
+        pod_uid=uid,
+        namespace="team-a",
+        occurred_at=at(seen),
+        observed_at=at(seen),
+        **more,
+    )
+
+
+def gone(second: float) -> Sighting:
+    return Sighting(
+        source="kube_api", natural_key="w1", object_kind="workload_gone", object_uid="w1", occurred_at=at(second), observed_at=at(second)
+    )  # fmt: skip
+
+
+def gated(uid: str = "p1", reason: str = "SchedulingGated", seen: float = 1) -> Transition:
+    return condition(
+        0,
+        "PodScheduled",
+        "False",
+        uid=uid,
+        object_kind="Pod",
+        object_group="",
+        reason=reason,
+        observed_at=seen,
+        message=reason,
+    )
+
+
+def vcjob(seen: float, uid: str = "j1", **more: Any) -> Gang:
+    return workload(
+        seen,
+        uid,
+        object_kind="Job",
+        object_group="batch.volcano.sh",
+        queue="prod",
+        cluster_queue=None,
+        phase="Running",
+        **more,
+    )
+
+
+def pod_group(seen: float, uid: str = "g1", **more: Any) -> Gang:
+    return workload(
+        seen, uid, object_kind="PodGroup", object_group="scheduling.volcano.sh", queue="prod", cluster_queue=None, phase="Running", **more
+    )  # fmt: skip
+
+
+RESERVED = condition(60, "QuotaReserved")
+
+CASES: dict[str, tuple[list[Fact], list[tuple[Any, ...]]]] = {
+    "a first refusal keeps its stamp and is no release": (
+        [workload(100), condition(1, "QuotaReserved", "False", reason="WaitingForQuota"), RESERVED],
+        [("queue", 0, 60, "reserved", None)],
+    ),
+    "who waits still is open at its last sighting": ([workload(100)], [("queue", 0, None, None, None)]),
+    "a check lies between reservation and admission": (
+        [workload(100), RESERVED, condition(83, "Admitted")],
+        [("queue", 0, 60, "reserved", None), ("admission_check", 60, 83, "admitted", None)],
+    ),
+    "a reservation that waits for a check is no wait in the queue": (
+        [workload(100, phase="reserved"), RESERVED],
+        [("queue", 0, 60, "reserved", None), ("admission_check", 60, None, None, None)],
+    ),
+    "what is counted and not among the steps may hide in a wait": (
+        [workload(100, evictions=evicted(2)), RESERVED],
+        [("queue", 0, 60, "reserved", "evictions_not_seen")],
+    ),
+    "a requeue that is told says that there was an eviction": (
+        [workload(100), RESERVED, condition(20, "Requeued", reason="Preempted")],
+        [("queue", 0, 60, "reserved", "evictions_not_seen")],
+    ),
+    "a run before the stamp that is left shortens the bound": (
+        [workload(100, past_run_us=25_000_000), RESERVED],
+        [("queue", 0, 35, "reserved", "evictions_not_seen")],
+    ),
+    "an eviction proves a reservation that nobody saw": (
+        [workload(100, evictions=evicted(1)), condition(30, "Evicted", reason="Preempted"), condition(31, "QuotaReserved", "False")],
+        [("queue", 0, 30, "reserved", "reservation_not_seen"), ("release_lag", 30, 31, None, None), ("queue", 31, None, None, None)],
+    ),
+    "who is deactivated waits no more": (
+        [
+            workload(100, evictions=evicted(1), active=False), RESERVED, condition(70, "Evicted", reason="DeactivatedDueToAdmissionCheck"),
+            condition(71, "QuotaReserved", "False"),
+        ],
+        [("queue", 0, 60, "reserved", None), ("release_lag", 70, 71, None, None)],
+    ),
+    "deactivated while it waited": (
+        [workload(100, evictions=evicted(1), active=False), condition(70, "Evicted", reason="Deactivated")],
+        [("queue", 0, 70, "evicted", None)],
+    ),
+    "who keeps its quota after the eviction does not wait": (
+        [
+            workload(100, evictions=evicted(1), requeue_at=80),
+            RESERVED,
+            condition(60, "Admitted"),
+            condition(70, "Evicted", reason="PodsReadyTimeout"),
+        ],
+        [("queue", 0, 60, "reserved", None), ("release_lag", 70, None, None, None)],
+    ),
+    "a back-off that is over ends where it was said to": (
+        [
+            workload(75, evictions=evicted(1), requeue_at=90), workload(100, evictions=evicted(1)), RESERVED,
+            condition(70, "Evicted", reason="PodsReadyTimeout"), condition(72, "QuotaReserved", "False"),
+        ],
+        [
+            ("queue", 0, 60, "reserved", None), ("release_lag", 70, 72, None, None), ("backoff", 72, 90, None, None),
+            ("queue", 90, None, None, None),
+        ],
+    ),
+    "two reservations without a release between them hide a wait": (
+        [workload(100, evictions=evicted(1)), RESERVED, condition(80, "QuotaReserved")],
+        [("queue", 0, 60, "reserved", None), ("queue", 60, 80, "reserved", "release_not_seen")],
+    ),
+    "the audit log's word and an event's are the object's change": (
+        [
+            workload(100), RESERVED, condition(60, "QuotaReserved", uid="name:team-a/w1", source="audit_log"),
+            decision(61.2, "reserved", uid="somebody else's"),
+        ],
+        [("queue", 0, 60, "reserved", None)],
+    ),
+    "who is deleted while it waits has given up": (
+        [workload(100, deletion_at=40)], [("queue", 0, 40, "abandoned", None)]
+    ),
+    "who a watch finds gone has given up": (
+        [workload(30), gone(45)],
+        [("queue", 0, 45, "abandoned", None)],
+    ),
+    "who is misconfigured does not wait": (
+        [workload(100), decision(5, "misconfigured", evidence="condition")], []
+    ),
+    "a Volcano job waits until it first runs": (
+        [vcjob(100), told(50, "j1", "Running"), told(90, "j1", "Completed")], [("queue", 0, 50, "running", None)]
+    ),
+    "a Volcano job that was restarted tells no wait": (
+        [vcjob(100, retry_count=2), told(50, "j1", "Running")], [("queue", 0, 50, "running", "restarted")]
+    ),
+    "unless it ran when it was seen before": (
+        [vcjob(60), vcjob(100, retry_count=2), told(50, "j1", "Running"), told(90, "j1", "Running")], [("queue", 0, 50, "running", None)]
+    ),
+    "a job's pod group is no demand of its own": (
+        [vcjob(100), pod_group(100, owner_uid="j1"), told(50, "j1", "Running")], [("queue", 0, 50, "running", None)]
+    ),
+    "a pod group alone waits until its phase is seen, which is a bound": (
+        [pod_group(100), told(70, "g1", "Running", "PodGroup", "scheduling.volcano.sh", time_basis="observed")],
+        [("queue", 0, 70, "running", "end_not_stamped")],
+    ),
+    "or until as many of its pods as it needs are placed": (
+        [
+            pod_group(100, min_count=2),
+            *(pod(100, f"p{n}", scheduled_at=40 + n) for n in range(3)),
+            *(owner(f"p{n}", annotations='{"scheduling.k8s.io/group-name": "g1"}') for n in range(3)),
+        ],
+        [("queue", 0, 41, "scheduled", None)],
+    ),
+    "a pod waits for its scheduler and then starts": (
+        [pod(100, scheduled_at=7, first_container_at=20)],
+        [("scheduler", 0, 7, "scheduled", None), ("starting", 7, 20, "running", None)],
+    ),
+    "a pod that runs without a stamp of its scheduling has a bound": (
+        [pod(100, first_container_at=20)], [("scheduler", 0, 20, "scheduled", "end_not_stamped")]
+    ),
+    "a gated pod does not wait for its scheduler": (
+        [pod(100, phase="Pending"), gated()], [("gate", 0, None, None, None)]
+    ),
+    "when a gate was lifted is not in the pod": (
+        [pod(100, scheduled_at=30), gated()], [("gate", 0, 30, "scheduled", "gate_not_seen")]
+    ),
+    "a watch sees a gate lifted, which is a bound": (
+        [pod(100, scheduled_at=30), gated(), gated(reason="Unschedulable", seen=12)],
+        [("gate", 0, 12, None, "end_not_stamped"), ("scheduler", 12, 30, "scheduled", "end_not_stamped")],
+    ),
+    "a pod of Kueue whose workload nobody saw tells no wait": (
+        [pod(100, scheduled_at=30), owner(labels='{"kueue.x-k8s.io/managed": "true"}')],
+        [("queue", 0, 30, "scheduled", "workload_not_seen")],
+    ),
+    "pods of a workload are placed after each admission": (
+        [
+            workload(100, phase="admitted"), RESERVED, condition(60, "Admitted"),
+            *(pod(100, f"p{n}", created_at=61, scheduled_at=65 + n) for n in range(2)),
+            *(owner(f"p{n}", annotations='{"kueue.x-k8s.io/workload": "w1"}') for n in range(2)),
+        ],
+        [("queue", 0, 60, "reserved", None), ("scheduler", 60, 66, "scheduled", None)],
+    ),
+    "a workload that is admitted and cannot be placed waits for a scheduler": (
+        [
+            workload(100, phase="admitted"), RESERVED, condition(60, "Admitted"), pod(100, created_at=61, phase="Pending"),
+            owner(owner_kind="Job", owner_name="train", owner_uid="o1"), workload(100, phase="admitted", owner_uid="o1"),
+        ],
+        [("queue", 0, 60, "reserved", None), ("scheduler", 60, None, None, None)],
+    ),
+    "retries of one owner under one name are one demand": (
+        [
+            pod(50, "p1", pod="web-0", scheduled_at=7, phase="Failed", last_container_end_at=40),
+            pod(100, "p2", pod="web-0", created_at=41, scheduled_at=44),
+            *(owner(uid, owner_kind="StatefulSet", owner_name="web", owner_uid="o1") for uid in ("p1", "p2")),
+        ],
+        [("scheduler", 0, 7, "scheduled", None), ("scheduler", 41, 44, "scheduled", None)],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_waits(name: str) -> None:
+    facts, expected = CASES[name]
+    assert lines(facts) == expected
+
+
+def test_the_last_word_within_a_wait_says_why() -> None:
+    facts = [
+        workload(100),
+        decision(10, "never_fits", cause="quota"),
+        decision(20, "not_now", cause="capacity"),
+        decision(90, "not_now", cause="policy"),
+        RESERVED,
+    ]
+    assert [(row["cause"], row["fit"]) for row in segments(facts)] == [("capacity", "not_now")]
+
+
+def test_segments_number_the_waits_of_a_demand_and_amounts_come_with_them() -> None:
+    facts = [
+        workload(200, evictions=evicted(1)),
+        RESERVED,
+        condition(70, "Evicted", reason="Preempted"),
+        condition(80, "QuotaReserved", "False"),
+        condition(95, "QuotaReserved"),
+    ]
+    rows = segments(facts)
+    assert [(row["stage"], row["segment"]) for row in rows] == [("queue", 0), ("release_lag", 0), ("queue", 1)]
+    assert {(row["queue"], row["gpu_milli"], row["demand_kind"], row["basis"]) for row in rows} == {
+        ("gpus", 8000, "workload", "object")
+    }
+
+
+def test_retries_are_counted_and_the_first_names_the_demand() -> None:
+    facts, _expected = CASES["retries of one owner under one name are one demand"]
+    with Store.open_memory() as store:
+        store.append(facts)
+        post(store)
+        assert [
+            (row["demand_id"], row["attempts"], row["created_at"]) for row in rows_of(store, "dim.demand", "demand_id")
+        ] == [("p1", 2, 0)]
+
+
+def test_the_words_of_the_ledger_are_those_of_the_definition() -> None:
+    with Store.open_memory() as store:
+        for number, (facts, _expected) in enumerate(CASES.values()):
+            cluster = {"cluster": f"c{number}"}
+            store.append(
+                [
+                    type(fact)(**{name: getattr(fact, name) for name in fact.__struct_fields__} | cluster)
+                    for fact in facts
+                ]
+            )  # type: ignore[arg-type]
+        post(store)
+        stages, reasons = (
+            {row[0] for row in store.rows(f"SELECT DISTINCT {column} FROM ledger.wait WHERE {column} IS NOT NULL")}
+            for column in ("stage", "unknown_reason")
+        )
+        steps = {row[0] for row in store.rows("SELECT DISTINCT step FROM dim.step")}
+    assert stages == set(STAGES)
+    assert reasons <= set(UNKNOWN_REASONS)
+    assert steps == set(STEPS)
