@@ -93,6 +93,9 @@ AUDIT_EVENT = {
 PODS_CSV = """name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,qos,pod_phase,creation_time,deletion_time,scheduled_time
 p-0,1000,1024,1,500,,LS,Succeeded,0,7200,3600
 """
+SEQUENCE_CSV = """time,vc,total_gpu_num,running_gpu_num,pending_gpu_num,idle_gpu_num
+2020-05-01 00:00:00,vcA,64,59,3,5
+"""
 NODES_CSV = "sn,cpu_milli,memory_mib,gpu,model\nn-0,64000,262144,2,T4\n"
 
 
@@ -111,6 +114,7 @@ def furnished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "node-1-pmon.txt").write_text(PMON, encoding="utf-8")
     (folder / "PODS.csv").write_text(PODS_CSV, encoding="utf-8")
     (folder / "NODES.csv").write_text(NODES_CSV, encoding="utf-8")
+    (folder / "SEQUENCE.csv").write_text(SEQUENCE_CSV, encoding="utf-8")
     log = folder / "audit.log"
     stages = ("RequestReceived", "ResponseComplete")
     log.write_text("".join(json.dumps({**AUDIT_EVENT, "stage": stage}) + "\n" for stage in stages), encoding="utf-8")

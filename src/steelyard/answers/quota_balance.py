@@ -19,13 +19,12 @@ from steelyard.answers.contract import Column, Figure, Table, Value
 from steelyard.answers.reading import Reading, Record
 from steelyard.definitions import quota_balance as definition
 from steelyard.primitives.i18n import _
-from steelyard.primitives.instant import HOUR_US, DurationUs, Instant, format_instant
+from steelyard.primitives.instant import HOUR_US, MINUTE_US, DurationUs, Instant, format_instant
 from steelyard.primitives.unknown import Unknown
 
 SQL: Final = Path(__file__).with_suffix(".sql")
 METHOD: Final = f"quota_balance {definition.VERSION}"
-CEILING_US: Final[DurationUs] = HOUR_US
-"""A request within nominal quota is fulfilled where it got its quota within this time."""
+CEILING_US: Final[DurationUs] = definition.WAIT_CEILING_MINUTES * MINUTE_US
 
 POOL: Final = "pool"
 _CARDS: Final = frozenset({"gpu", "pgpu", "npu", "xpu", "dcu", "gcu", "ppu", "mlu", "tpu", "gaudi"})

@@ -21,6 +21,9 @@ FORMULA: Final = (
 LEAK_GRACE_MINUTES: Final = 10
 """Admitted and without a live pod for longer than this is leaked."""
 
+WAIT_CEILING_MINUTES: Final = 60
+"""A request within its queue's own quota that waited no longer than this was fulfilled."""
+
 MILLI_MAX: Final = 1_000_000_000
 """A million cards: an amount beyond is no quota of cards but a way to write "without limit", and its integral would not fit."""
 

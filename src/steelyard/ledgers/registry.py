@@ -256,7 +256,7 @@ QUOTA: Final = Ledger(
         "quota_refused",
         "quota_now",
     ),
-    ground=("fact.quota",),
+    ground=("fact.quota", "fact.gang"),
     findings_file="quota_findings.sql",
 )
 

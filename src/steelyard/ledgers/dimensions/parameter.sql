@@ -20,6 +20,10 @@ horizon AS (
     SELECT max(observed_at) FROM fact.device
     UNION ALL
     SELECT max(observed_at) FROM fact.node
+    UNION ALL
+    SELECT max(observed_at) FROM fact.quota
+    UNION ALL
+    SELECT max(observed_at) FROM fact.gang
   ) AS observation
 ),
 -- The latest sample is read off the statistics of the blocks; only where it is stamped beyond the horizon is every sample looked at.
@@ -78,6 +82,10 @@ speaking AS (
           SELECT max(occurred_at) FROM fact.device WHERE occurred_at <= (SELECT horizon_at FROM horizon)
           UNION ALL
           SELECT max(occurred_at) FROM fact.node WHERE occurred_at <= (SELECT horizon_at FROM horizon)
+          UNION ALL
+          SELECT max(occurred_at) FROM fact.quota WHERE occurred_at <= (SELECT horizon_at FROM horizon)
+          UNION ALL
+          SELECT max(occurred_at) FROM fact.gang WHERE occurred_at <= (SELECT horizon_at FROM horizon)
         ) AS objects
       ),
       (
