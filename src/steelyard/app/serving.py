@@ -28,6 +28,7 @@ from steelyard.app.posting import post, post_what_was_cut_off
 from steelyard.app.retention import RetentionCollector
 from steelyard.app.served import Served
 from steelyard.app.settings import Settings
+from steelyard.app.settled_memory import loaded_once
 from steelyard.app.upkeep import upkeep_endpoints
 from steelyard.primitives.clock import Clock, WallClock
 from steelyard.store import Store
@@ -74,7 +75,9 @@ class DirectoryServer:
 
             collectors.start()
             try:
-                serve_until_stopped(app, listening, ready)
+                # All that answers need is loaded by now: full collections would walk it, for tens of milliseconds, within somebody's answer.
+                with loaded_once():
+                    serve_until_stopped(app, listening, ready)
             finally:
                 claim.withdraw()
                 listening.close()
