@@ -116,17 +116,19 @@ class QueueWaits:
 
 def queue_waits(reading: Reading, scope: WaitScope) -> QueueWaits:
     """Every figure of the scope, from the posted ledger; ``reading`` knows the statements of ``SQL_FILE``."""
-    values = scope.bound()
-    curves = wait_curves(reading, scope)
-    counts = reading.run("wait_counts", **values)[0]
+    rows = reading.run("wait_figures", horizons_us=list(HORIZONS_US), **scope.bound())
+    curves = {row["curve"]: estimate_of(row) for row in rows if row["what"] == "curve"}
+    naive = {row["level"]: row["value_us"] for row in rows if row["what"] == "naive"}
+    counts = next(row for row in rows if row["what"] == "counts")
     return QueueWaits(
         everyone=curves.get("everyone", Estimate()),
         by_gpus=curves.get("by_gpus", Estimate()),
         by_size={size: curves[f"size/{size}"] for size in SIZES if f"size/{size}" in curves},
-        naive=NaiveFigures(*(_naive(counts[f"p{level}_us"]) for level in (50, 95, 99))),
+        naive=NaiveFigures(*(_naive(naive.get(level)) for level in (50, 95, 99))),
         incidence=[
             Incidence(row["horizon_us"], row["scheduled"], row["abandoned"])
-            for row in reading.run("wait_incidence", horizons_us=list(HORIZONS_US), **values)
+            for row in rows
+            if row["what"] == "incidence"
         ],
         waiting_count=counts["waiting_count"],
         abandoned_count=counts["abandoned_count"],

@@ -60,11 +60,17 @@ FROM products
 GROUP BY curve
 ORDER BY curve;
 
--- name: wait_counts
+-- name: wait_figures
 WITH cohort AS (
   SELECT
-    epoch_us(w.known_to_at) - epoch_us(w.started_at) AS wait_us, w.ended_by, w.fit, w.unknown_reason,
-    coalesce(w.ended_by IN ('reserved', 'scheduled', 'running'), FALSE) AS is_event
+    epoch_us(w.known_to_at) - epoch_us(w.started_at) AS wait_us,
+    CASE
+      WHEN w.unknown_reason IS NOT NULL THEN 3
+      WHEN w.ended_by IS NULL THEN 2
+      WHEN w.ended_by IN ('reserved', 'scheduled', 'running') THEN 0
+      ELSE 1
+    END AS outcome,
+    w.fit, w.gpu_milli
   FROM ledger.wait AS w
   WHERE (w.stage = CASE WHEN w.demand_kind = 'pod' THEN 'scheduler' ELSE 'queue' END OR w.stage IN ('queue', 'gate') AND w.unknown_reason IS NOT NULL)
     AND w.started_at >= make_timestamp($from_us::BIGINT) AND w.started_at < make_timestamp($to_us::BIGINT)
@@ -80,48 +86,98 @@ WITH cohort AS (
           AND is_among(d.workload_kind || '/' || d.workload_name, $workloads)
       )
     )
-)
-SELECT
-  percentile_linear(CASE WHEN is_event AND unknown_reason IS NULL THEN wait_us END, 0.5) AS p50_us,
-  percentile_linear(CASE WHEN is_event AND unknown_reason IS NULL THEN wait_us END, 0.95) AS p95_us,
-  percentile_linear(CASE WHEN is_event AND unknown_reason IS NULL THEN wait_us END, 0.99) AS p99_us,
-  count(*) FILTER (WHERE ended_by IS NULL AND unknown_reason IS NULL) AS waiting_count,
-  count(*) FILTER (WHERE ended_by IS NOT NULL AND NOT is_event AND unknown_reason IS NULL) AS abandoned_count,
-  count(*) FILTER (WHERE fit = 'never_fits' AND ended_by IS NULL AND unknown_reason IS NULL) AS never_fits_count,
-  count(*) FILTER (WHERE unknown_reason IS NOT NULL) AS not_recoverable_count,
-  max(wait_us) FILTER (WHERE ended_by IS NULL AND unknown_reason IS NULL) AS longest_waiting_us
-FROM cohort;
-
--- name: wait_incidence
-WITH cohort AS (
-  SELECT
-    epoch_us(w.known_to_at) - epoch_us(w.started_at) AS wait_us,
-    coalesce(w.ended_by IN ('reserved', 'scheduled', 'running'), FALSE) AS is_event, w.ended_by IS NOT NULL AS is_ended
-  FROM ledger.wait AS w
-  WHERE w.stage = CASE WHEN w.demand_kind = 'pod' THEN 'scheduler' ELSE 'queue' END AND w.unknown_reason IS NULL
-    AND w.started_at >= make_timestamp($from_us::BIGINT) AND w.started_at < make_timestamp($to_us::BIGINT)
-    AND (NOT $gpu_only OR w.gpu_milli > 0) AND NOT ($without_never_fits AND coalesce(w.fit = 'never_fits', FALSE))
-    AND is_among(w.cluster, $clusters) AND is_among(w.queue, $queues) AND is_among(w.namespace, $namespaces)
-    AND is_among(w.demand_id, $demand_ids)
-    AND (
-      NOT $of_demands
-      OR (w.cluster, w.demand_id) IN (
-        SELECT (d.cluster, d.demand_id)
-        FROM dim.demand AS d
-        WHERE is_among(d.tenant, $tenants) AND is_among(d.priority, $priorities) AND is_among(d.person, $persons)
-          AND is_among(d.workload_kind || '/' || d.workload_name, $workloads)
-      )
-    )
+),
+counted AS MATERIALIZED (
+  SELECT wait_us, outcome, gpu_milli, count(*) AS waits, count(*) FILTER (WHERE fit = 'never_fits') AS never_fits
+  FROM cohort
+  GROUP BY wait_us, outcome, gpu_milli
 ),
 times AS (
-  SELECT wait_us, count(*) AS waits, count(*) FILTER (WHERE is_event) AS events, count(*) FILTER (WHERE is_ended AND NOT is_event) AS abandoned
-  FROM cohort
+  SELECT
+    wait_us,
+    CASE WHEN gpu_milli IS NULL THEN 'unknown' WHEN gpu_milli = 0 THEN 'none' WHEN gpu_milli <= 1000 THEN '1' WHEN gpu_milli <= 8000 THEN '2-8' ELSE 'more' END AS size,
+    sum(waits)::BIGINT AS waits, sum(CASE WHEN outcome = 0 THEN waits ELSE 0 END)::BIGINT AS events,
+    sum(waits * gpu_milli)::BIGINT AS gpu_waits, sum(CASE WHEN outcome = 0 THEN waits * gpu_milli ELSE 0 END)::BIGINT AS gpu_events
+  FROM counted
+  WHERE outcome < 3
+  GROUP BY ALL
+),
+curves AS (
+  SELECT 'everyone' AS curve, wait_us, sum(waits) AS waits, sum(events) AS events, sum(waits) AS plain_waits, sum(events) AS plain_events
+  FROM times
+  GROUP BY wait_us
+  UNION ALL
+  SELECT 'by_gpus', wait_us, sum(gpu_waits), sum(gpu_events), sum(waits), sum(events) FROM times WHERE size NOT IN ('unknown', 'none') GROUP BY wait_us
+  UNION ALL
+  SELECT 'size/' || size, wait_us, waits, events, waits, events FROM times
+),
+-- At risk at a time: all that ended then or later. Where the last of them are served together, nobody waits: ln(0) stands as a very small number.
+-- served: how many were served by then, of which the naive percentiles are taken.
+survivals AS (
+  SELECT
+    *, sum(waits) OVER (PARTITION BY curve ORDER BY wait_us DESC) AS at_risk, sum(events) OVER (PARTITION BY curve ORDER BY wait_us) AS served,
+    sum(events) OVER (PARTITION BY curve) AS served_count
+  FROM curves
+),
+products AS (
+  SELECT
+    *,
+    exp(sum(CASE WHEN events = 0 THEN 0 WHEN events = at_risk THEN -1e300 ELSE ln((at_risk - events) / at_risk) END)
+      OVER (PARTITION BY curve ORDER BY wait_us)) AS survival
+  FROM survivals
+),
+estimates AS (
+  SELECT
+    'curve' AS what, curve, sum(plain_waits)::BIGINT AS waits_count, sum(plain_events)::BIGINT AS events_count, min(survival) AS survival,
+    min(CASE WHEN events > 0 AND survival <= 0.5 * (1 + 1e-9) THEN wait_us END) AS p50_us,
+    min(CASE WHEN events > 0 AND survival <= 0.05 * (1 + 1e-9) THEN wait_us END) AS p95_us,
+    min(CASE WHEN events > 0 AND survival <= 0.01 * (1 + 1e-9) THEN wait_us END) AS p99_us
+  FROM products
+  GROUP BY curve
+),
+ranks AS (
+  SELECT p, p * (max(served_count) - 1) AS at_rank
+  FROM products
+  CROSS JOIN (VALUES (0.5::DOUBLE), (0.95::DOUBLE), (0.99::DOUBLE)) AS level (p)
+  WHERE curve = 'everyone' AND served_count > 0
+  GROUP BY p
+),
+neighbours AS (
+  SELECT
+    r.p, r.at_rank, min(CASE WHEN m.served > floor(r.at_rank) THEN m.wait_us END) AS below_us,
+    min(CASE WHEN m.served > ceil(r.at_rank) THEN m.wait_us END) AS above_us
+  FROM ranks AS r
+  CROSS JOIN products AS m
+  WHERE m.curve = 'everyone'
+  GROUP BY r.p, r.at_rank
+),
+naive AS (
+  SELECT
+    'naive' AS what, CAST(round(p * 100) AS BIGINT) AS level, below_us + (above_us - below_us) * (at_rank - floor(at_rank)) AS value_us
+  FROM neighbours
+),
+counts AS (
+  SELECT
+    'counts' AS what,
+    coalesce(sum(CASE WHEN outcome = 2 THEN waits END), 0)::BIGINT AS waiting_count,
+    coalesce(sum(CASE WHEN outcome = 1 THEN waits END), 0)::BIGINT AS abandoned_count,
+    coalesce(sum(CASE WHEN outcome = 2 THEN never_fits END), 0)::BIGINT AS never_fits_count,
+    coalesce(sum(CASE WHEN outcome = 3 THEN waits END), 0)::BIGINT AS not_recoverable_count,
+    max(CASE WHEN outcome = 2 THEN wait_us END) AS longest_waiting_us
+  FROM counted
+),
+ends AS (
+  SELECT
+    wait_us, sum(waits)::BIGINT AS waits, sum(CASE WHEN outcome = 0 THEN waits ELSE 0 END)::BIGINT AS events,
+    sum(CASE WHEN outcome = 1 THEN waits ELSE 0 END)::BIGINT AS abandoned
+  FROM counted
+  WHERE outcome < 3
   GROUP BY wait_us
 ),
 risks AS (
-  SELECT *, sum(waits) OVER (ORDER BY wait_us DESC) AS at_risk FROM times
+  SELECT *, sum(waits) OVER (ORDER BY wait_us DESC) AS at_risk FROM ends
 ),
-survivals AS (
+competing AS (
   SELECT
     *,
     exp(coalesce(
@@ -136,14 +192,23 @@ horizons AS (
   FROM (
     SELECT unnest($horizons_us::BIGINT[]) AS horizon_us
     UNION ALL
-    SELECT max(wait_us) FROM times WHERE events + abandoned > 0
+    SELECT max(wait_us) FROM ends WHERE events + abandoned > 0
   ) AS named
-  WHERE horizon_us <= (SELECT max(wait_us) FROM times)
+  WHERE horizon_us <= (SELECT max(wait_us) FROM ends)
+),
+incidence AS (
+  SELECT
+    'incidence' AS what, h.horizon_us, coalesce(sum(s.survival_before * s.events / s.at_risk), 0) AS scheduled,
+    coalesce(sum(s.survival_before * s.abandoned / s.at_risk), 0) AS abandoned
+  FROM horizons AS h
+  JOIN competing AS s ON s.wait_us <= h.horizon_us
+  GROUP BY h.horizon_us
 )
-SELECT
-  h.horizon_us, coalesce(sum(s.survival_before * s.events / s.at_risk), 0) AS scheduled,
-  coalesce(sum(s.survival_before * s.abandoned / s.at_risk), 0) AS abandoned
-FROM horizons AS h
-JOIN survivals AS s ON s.wait_us <= h.horizon_us
-GROUP BY h.horizon_us
-ORDER BY h.horizon_us;
+SELECT * FROM estimates
+UNION ALL BY NAME
+SELECT * FROM naive
+UNION ALL BY NAME
+SELECT * FROM counts
+UNION ALL BY NAME
+SELECT * FROM incidence
+ORDER BY what, curve, horizon_us;
