@@ -7,13 +7,14 @@ from typing import Final
 
 from steelyard.answers.contract import Answer
 from steelyard.answers.registry import entry
+from steelyard.answers.story import StorySpec, story
 from steelyard.primitives.errors import UsageError
 from steelyard.primitives.i18n import _
 from steelyard.store import Store
-from steelyard.surfaces.shared.ports import Question
+from steelyard.surfaces.shared.ports import Question, StoryRequest
 
 _LEDGER_TABLES: Final = (
-    "SELECT table_name FROM information_schema.tables WHERE table_schema = 'ledger' OR table_name = 'known_span'"
+    "SELECT table_name FROM information_schema.tables WHERE table_schema IN ('ledger', 'dim')"
 )
 
 
@@ -42,8 +43,14 @@ def answer_over(store: Store, directory: Path, number: int, question: Question) 
     return asked.function(store, spec)
 
 
-def check_posted(store: Store, directory: Path) -> None:
-    """Raises UsageError where the ledgers are not there yet, not all of them, or older than the facts."""
+def story_over(store: Store, directory: Path, request: StoryRequest) -> Answer:
+    """The story of a request. Raises UsageError as ``answers.story`` does, and where nothing was posted."""
+    check_posted(store, directory, "preemption", "outcome")
+    return story(store, StorySpec(**{name: getattr(request, name) for name in StoryRequest.__slots__}))
+
+
+def check_posted(store: Store, directory: Path, *dimensions: str) -> None:
+    """Raises UsageError where the ledgers, or the dimensions that are named, are not there yet, not all of them, or older than the facts."""
     from steelyard.ledgers.registry import LEDGERS
 
     if store.has_unposted():
@@ -55,7 +62,7 @@ def check_posted(store: Store, directory: Path) -> None:
                 directory=directory
             )
         )
-    if missing := sorted({*(ledger.name for ledger in LEDGERS), "known_span"} - tables):
+    if missing := sorted({*(ledger.name for ledger in LEDGERS), "known_span", *dimensions} - tables):
         raise UsageError(
             _("{directory} was posted by an older version without {ledgers}: run `steelyard import` once more").format(
                 directory=directory, ledgers=", ".join(missing)

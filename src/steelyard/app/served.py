@@ -13,7 +13,7 @@ from pathlib import Path
 
 from steelyard.answers import listings
 from steelyard.answers.contract import Answer
-from steelyard.app.asking import answer_over, check_posted
+from steelyard.app.asking import answer_over, check_posted, story_over
 from steelyard.app.importer import FileImporter
 from steelyard.app.posting import post
 from steelyard.app.request_files import received_files
@@ -23,7 +23,7 @@ from steelyard.primitives.clock import Clock
 from steelyard.primitives.errors import UsageError
 from steelyard.primitives.i18n import _
 from steelyard.store import Store
-from steelyard.surfaces.shared.ports import ImportReport, ImportRequest, Question
+from steelyard.surfaces.shared.ports import ImportReport, ImportRequest, Question, StoryRequest
 from steelyard.surfaces.shared.server_ports import Page, ReceivedFile, ServerPorts, Standing
 from steelyard.surfaces.shared.service_ports import Collectors, CollectorStatus, CollectReport
 
@@ -49,7 +49,7 @@ class NoCollectors:
 
 
 class Served:
-    """Implements ``Query``, ``Receiver``, ``Listings`` and ``Health`` over one open store."""
+    """Implements ``Query``, ``Stories``, ``Receiver``, ``Listings`` and ``Health`` over one open store."""
 
     def __init__(self, store: Store, directory: Path, settings: Settings, clock: Clock) -> None:
         self._store = store
@@ -65,6 +65,7 @@ class Served:
         """All doors."""
         return ServerPorts(
             query=self,
+            stories=self,
             receiver=self,
             listings=self,
             tokens=self.tokens,
@@ -89,6 +90,11 @@ class Served:
         """The answer to Q``number`` over what is committed now; see ``Query``."""
         with self._store.reader() as reader:
             return answer_over(reader, self._directory, number, question)
+
+    def why(self, request: StoryRequest) -> Answer:
+        """The story of a request over what is committed now; see ``Stories``."""
+        with self._store.reader() as reader:
+            return story_over(reader, self._directory, request)
 
     @property
     def file_bytes_max(self) -> int:

@@ -26,12 +26,14 @@ from steelyard.surfaces.shared.ports import (
     Ports,
     Progress,
     Question,
+    StoryRequest,
 )
 from steelyard.surfaces.shared.service_ports import CollectReport, NewToken, Role, Server, Token, Tokens
 from steelyard.surfaces.shared.upkeep_ports import BackupReport, RetentionReport, StandbyReport, Upkeep
 
 if TYPE_CHECKING:
     from steelyard.app.settings import Settings
+    from steelyard.store import Store
     from steelyard.surfaces.shared.client import ServerClient
 
 T = TypeVar("T")
@@ -73,7 +75,7 @@ def _settings_of(directory: Path) -> Settings:
 
 
 class DirectoryQuery:
-    """Implements ``ports.Query`` for one data directory: its server's, else the file, opened read-only for each question."""
+    """Implements ``ports.Query`` and ``ports.Stories`` for one data directory: its server's, else the file, opened read-only for each question."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -88,18 +90,34 @@ class DirectoryQuery:
         from steelyard.surfaces.shared.client import RemoteQuery
 
         def own() -> Answer:
-            from steelyard.store import Store
-
-            with Store.open(self._directory, read_only=True) as store:
-                if not (store.has_unposted() or store.has_collected()):
-                    return answer_over(store, self._directory, number, question)
-            _post_what_was_cut_off(self._directory)
-            with Store.open(self._directory, read_only=True) as store:
-                return answer_over(store, self._directory, number, question)
+            return _over_posted(self._directory, lambda store: answer_over(store, self._directory, number, question))
 
         _settings_of(self._directory)
         check_question(number, question)
         return _served_or_own(self._directory, lambda client: RemoteQuery(client).answer(number, question), own)
+
+    def why(self, request: StoryRequest) -> Answer:
+        """The story of a request; see ``Stories``. Raises as ``answer`` does."""
+        from steelyard.app.asking import story_over
+        from steelyard.surfaces.shared.client import RemoteStories
+
+        def own() -> Answer:
+            return _over_posted(self._directory, lambda store: story_over(store, self._directory, request))
+
+        _settings_of(self._directory)
+        return _served_or_own(self._directory, lambda client: RemoteStories(client).why(request), own)
+
+
+def _over_posted(directory: Path, ask: Callable[[Store], T]) -> T:
+    """What is asked over the directory's store, posted where an import was cut off before it could."""
+    from steelyard.store import Store
+
+    with Store.open(directory, read_only=True) as store:
+        if not (store.has_unposted() or store.has_collected()):
+            return ask(store)
+    _post_what_was_cut_off(directory)
+    with Store.open(directory, read_only=True) as store:
+        return ask(store)
 
 
 def _post_what_was_cut_off(directory: Path) -> None:
@@ -341,6 +359,7 @@ def ports() -> Ports:
     return Ports(
         importer=DirectoryImporter,
         query=DirectoryQuery,
+        stories=DirectoryQuery,
         demo=_demo,
         kinds=_kinds,
         tokens=DirectoryTokens,

@@ -24,6 +24,8 @@ FORMULA: Final = (
     "S(t) = product of 1 - events / at risk, events before censorings at ties; quantile = smallest t with S(t) <= 1 - p"
 )
 
+REMAINING_FORMULA: Final = "of a wait that lasts since age: smallest t - age with S(t) / S(age) <= 1 - p"
+
 TOLERANCE: Final = 1e-9
 NOT_REACHED: Final = "not reached: too many waits have not ended"
 NO_WAITS: Final = "there is no wait to estimate from"
@@ -69,6 +71,15 @@ def kaplan_meier_quantile(ends: Sequence[Ends], p: float) -> DurationUs | Unknow
         if survival <= (1 - p) * (1 + TOLERANCE):
             return time_us
     return Unknown(NOT_REACHED)
+
+
+def remaining_quantile(ends: Sequence[Ends], age_us: DurationUs, p: float) -> DurationUs | Unknown:
+    """What is left of a wait that has lasted ``age_us`` and goes on: the smallest t - age with S(t) / S(age) <= 1 - p; 0 < p < 1.
+
+    Only waits longer than that age count, so whoever was served earlier says nothing. Unknown as for ``kaplan_meier_quantile``.
+    """
+    left = kaplan_meier_quantile([at for at in ends if at.time_us > age_us], p)
+    return left if isinstance(left, Unknown) else left - age_us
 
 
 def cumulative_incidence(ends: Iterable[Ends]) -> list[Incidence]:

@@ -1,7 +1,13 @@
 -- The balance of each queue and pool at the instant of its latest word (said_at), amounts in thousandths: what one dump alone tells. Columns as in the
--- ledger; claimed: what the controller says is used. max_capacity: nominal and all that may be borrowed, NULL where nothing limits it. leaked_milli_us: what
--- has leaked until then, leaked_since_at: since when the oldest of it does.
+-- ledger; claimed: what the controller says is used. max_capacity: nominal and all that may be borrowed, or what Volcano calls the queue's capability,
+-- NULL where nothing limits it. leaked_milli_us: what has leaked until then, leaked_since_at: since when the oldest of it does.
 WITH
+capability AS (
+  SELECT cluster, queue, resource, arg_max(capability_milli, occurred_at) AS capability_milli
+  FROM fact.quota
+  WHERE queue_kind = 'volcano_queue' AND capability_milli IS NOT NULL
+  GROUP BY cluster, queue, resource
+),
 latest AS (
   SELECT key_no, max(at_us) AS at_us FROM dim.quota_said GROUP BY key_no
 ),
@@ -21,7 +27,7 @@ own AS (
 ),
 weighed AS (
   SELECT
-    key.*, said.at_us, said.nominal_milli, said.borrowing_limit_milli, said.lending_limit_milli, said.used_milli AS claimed_milli,
+    key.*, capability.capability_milli, said.at_us, said.nominal_milli, said.borrowing_limit_milli, said.lending_limit_milli, said.used_milli AS claimed_milli,
     coalesce(said.reserved_milli, none.none_milli) AS reserved_milli,
     coalesce(CASE WHEN own.known THEN own.held_milli END, said.used_milli, none.none_milli) AS used_milli,
     CASE WHEN own.known THEN 'holding' WHEN said.used_milli IS NOT NULL THEN 'claimed' END AS used_basis,
@@ -32,6 +38,8 @@ weighed AS (
   JOIN dim.quota_said AS said ON said.key_no = latest.key_no AND said.at_us = latest.at_us
   JOIN dim.quota_key AS key ON key.key_no = latest.key_no
   LEFT JOIN own ON own.key_no = latest.key_no
+  LEFT JOIN capability
+    ON key.queue_kind = 'volcano_queue' AND capability.cluster = key.cluster AND capability.queue = key.queue AND capability.resource = key.resource
   LEFT JOIN (SELECT 'cohort' AS queue_kind, 0 AS none_milli) AS none ON none.queue_kind = key.queue_kind
 ),
 balance AS (
@@ -46,7 +54,7 @@ balance AS (
 )
 SELECT
   cluster, queue_kind, queue, namespace, flavor, resource, pool, make_timestamp(at_us) AS said_at, nominal_milli, borrowing_limit_milli,
-  lending_limit_milli, nominal_milli + borrowing_limit_milli AS max_capacity_milli, reserved_milli, claimed_milli,
+  lending_limit_milli, coalesce(capability_milli, nominal_milli + borrowing_limit_milli) AS max_capacity_milli, reserved_milli, claimed_milli,
   CAST(used_milli AS BIGINT) AS used_milli, used_basis, CAST(borrowed_milli AS BIGINT) AS borrowed_milli,
   CAST(over_nominal_milli AS BIGINT) AS over_nominal_milli, CAST(lent_milli AS BIGINT) AS lent_milli,
   CAST(reserved_not_used_milli AS BIGINT) AS reserved_not_used_milli, CAST(leaked_milli AS BIGINT) AS leaked_milli,

@@ -36,6 +36,8 @@ STEMS: Final = (
     "demand_pod",
     "demand",
     "step",
+    "preemption",
+    "outcome",
 )
 """``tenant_rule`` and ``model_weight`` come from the settings alone; ``mig_profile`` needs the vendor's table."""
 

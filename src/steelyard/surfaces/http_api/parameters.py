@@ -17,7 +17,7 @@ from steelyard.primitives.errors import UsageError
 from steelyard.primitives.i18n import _
 from steelyard.primitives.instant import DAY_US, Window
 from steelyard.surfaces.shared.options import conditions_of, instant_of, names_of
-from steelyard.surfaces.shared.ports import ImportRequest, Question
+from steelyard.surfaces.shared.ports import ImportRequest, Question, StoryRequest
 
 PAGE_ROWS_MAX: Final = 1_000
 _ITEMS_MAX: Final = 64
@@ -57,6 +57,27 @@ class AnswerParameters(BaseModel):
             where=conditions_of(self.where, {}),
             explain=self.explain,
         )
+
+
+class StoryParameters(BaseModel):
+    """Whose story is asked for."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    kind: Text | None = Field(None, description="pod, job or workload; default: any.")
+    cluster: Annotated[str, Field(max_length=253)] | None = Field(None, description="Which cluster; default: any.")
+    at: Text | None = Field(None, description="As of when, RFC 3339; default: the last that is known.")
+    explain: bool = Field(False, description="Add definitions and the SQL as it ran.")
+
+    def request(self, name: str, tenant: str | None) -> StoryRequest:
+        """The request. Raises UsageError for what is no time."""
+        return StoryRequest(name, self.kind, self.cluster, instant_of(self.at, "at"), self.explain, tenant)
+
+
+class NamedStoryParameters(StoryParameters):
+    """The same, with the name among the parameters: a name may hold any character."""
+
+    name: Text = Field(description="namespace/name, a name alone where it is unique, or a uid.")
 
 
 class PageParameters(BaseModel):

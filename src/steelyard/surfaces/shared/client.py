@@ -20,7 +20,7 @@ from steelyard.answers.contract import Answer
 from steelyard.primitives.errors import SourceUnavailable, StoreLocked
 from steelyard.primitives.i18n import _, language
 from steelyard.primitives.instant import Instant, format_instant, parse_instant
-from steelyard.surfaces.shared.ports import ImportReport, ImportRequest, Progress, Question
+from steelyard.surfaces.shared.ports import ImportReport, ImportRequest, Progress, Question, StoryRequest
 from steelyard.surfaces.shared.problems import error_of
 from steelyard.surfaces.shared.replies import answer_of, report_of
 from steelyard.surfaces.shared.service_ports import NewToken, Role, ServerAddress, Token
@@ -153,6 +153,19 @@ class RemoteQuery:
     def answer(self, number: int, question: Question) -> Answer:
         """The answer to Q``number``, as the server gives it. Raises what the server's own query raises, and SourceUnavailable."""
         return answer_of(self._client.get(f"/answers/q{number}", question_parameters(question)))
+
+
+class RemoteStories:
+    """Implements ``ports.Stories`` by asking the server."""
+
+    def __init__(self, client: ServerClient) -> None:
+        self._client = client
+
+    def why(self, request: StoryRequest) -> Answer:
+        """The story, as the server tells it. Raises what the server's own ``Stories`` raises, and SourceUnavailable."""
+        found = {"name": request.name, "kind": request.kind, "cluster": request.cluster, "at": _stamp(request.at)}
+        parameters = [(key, value) for key, value in found.items() if value is not None]
+        return answer_of(self._client.get("/why", [*parameters, ("explain", "true")] if request.explain else parameters))
 
 
 def question_parameters(question: Question) -> list[tuple[str, str]]:

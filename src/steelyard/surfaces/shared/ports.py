@@ -91,6 +91,27 @@ class Query(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class StoryRequest:
+    """Whose story is asked for: ``name`` (``namespace/name``, a name alone, or a uid) of a ``kind`` (pod, job, workload; None = any). ``at``:
+    as of when, None = now. ``tenant``: who asks may see that tenant's requests alone."""
+
+    name: str
+    kind: str | None = None
+    cluster: str | None = None
+    at: Instant | None = None
+    explain: bool = False
+    tenant: str | None = None
+
+
+class Stories(Protocol):
+    """Tells the story of a request from the data directory."""
+
+    def why(self, request: StoryRequest) -> Answer:
+        """The story. Raises UsageError for a name that nothing has, or that several things have."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
 class DemoSpec:
     """A simulated estate: how many GPUs and days, and the seed that fixes everything."""
 
@@ -143,6 +164,10 @@ def _no_doctor(directory: Path) -> Doctor:
     raise InvariantError("these ports have no doctor")
 
 
+def _no_stories(directory: Path) -> Stories:
+    raise InvariantError("these ports tell no stories")
+
+
 def _no_agent(arguments: Sequence[str]) -> int:
     raise InvariantError("these ports have no node agent")
 
@@ -163,4 +188,5 @@ class Ports:
     live_demo: Callable[[Path], LiveDemo] = _no_live_demo
     backfill: Callable[[Path], Backfiller] = _no_backfill
     doctor: Callable[[Path], Doctor] = _no_doctor
+    stories: Callable[[Path], Stories] = _no_stories
     agent: Callable[[Sequence[str]], int] = _no_agent

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from steelyard.primitives.instant import Instant
 from steelyard.primitives.unknown import Unknown
-from steelyard.surfaces.shared.ports import ImportReport, ImportRequest, Query
+from steelyard.surfaces.shared.ports import ImportReport, ImportRequest, Query, Stories
 from steelyard.surfaces.shared.service_ports import Collectors, Gate, Tokens
 
 
@@ -114,6 +114,7 @@ class ServerPorts:
     """All doors that the HTTP server is given. ``spool``: a folder of its own for uploads, on the disk of the data directory."""
 
     query: Query
+    stories: Stories
     receiver: Receiver
     listings: Listings
     tokens: Tokens
