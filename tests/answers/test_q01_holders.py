@@ -421,3 +421,56 @@ def test_cards_that_hold_are_not_0_where_all_that_is_held_is_on_unknown_cards() 
     estate.pod("team-a/q")
     estate.hold("team-a/q", "GPU-a", "09:00", None)
     assert figures(ask(estate))["devices_held_count"] == 1
+
+
+def zoned(estate: Estate, zone: str, available: int | None, since: str = "09:00", **values: Any) -> None:
+    row = {
+        "cluster": "default",
+        "node": "node-a",
+        "zone": zone,
+        "zone_type": "Node",
+        "resource": "nvidia.com/gpu",
+        "capacity_count": 4,
+    }
+    row |= {"allocatable_count": 4, "available_count": available, "policies": "{}", "valid_from_at": at(since)}
+    estate.insert("dim.node_zone", **{**row, **values})
+
+
+def zones(estate: Estate, **spec: Any) -> list[tuple[Value, ...]]:
+    found = [table for table in ask(estate, **spec).tables if table.name == "zones"]
+    return [tuple(row) for table in found for row in table.rows]
+
+
+def test_zones_are_told_as_of_the_instant_and_only_where_a_topology_tells_them() -> None:
+    estate = small_story()
+    assert "zones" not in {table.name for table in ask(estate).tables}
+    zoned(estate, "node-0", 1, valid_to_at=at("11:00"))
+    zoned(estate, "node-0", 3, "11:00")
+    zoned(estate, "node-1", None, "11:00")
+    zoned(estate, "node-2", None, "11:00", resource=None)
+    unstated = Unknown("the node's topology does not state it")
+    assert zones(estate) == [
+        ("node-a", "node-0", "Node", "nvidia.com/gpu", 4, 4, 3, "default"),
+        ("node-a", "node-1", "Node", "nvidia.com/gpu", 4, 4, unstated, "default"),
+    ]
+    assert [row[6] for row in zones(estate, at=at("10:59"))] == [1]
+    assert zones(estate, at=at("08:30")) == []
+
+
+@pytest.mark.parametrize(
+    ("spec", "shown"),
+    [
+        ({"where": {"node": "node-a"}}, 1),
+        ({"where": {"gpu": CARD}}, 1),
+        ({"where": {"node": "node-b"}}, 0),
+        ({"where": {"tenant": "team-a"}}, 0),
+        ({"where": {"node": "node-a", "tenant": "team-a"}}, 0),
+        ({"confined": True}, 0),
+        ({"confined": True, "where": {"node": "node-a"}}, 0),
+    ],
+)
+def test_zones_are_those_of_the_nodes_asked_about_and_no_pod_s(spec: dict[str, Any], shown: int) -> None:
+    estate = small_story()
+    estate.card("GPU-cccccccc-0000", node="node-b")
+    zoned(estate, "node-0", 1)
+    assert len(zones(estate, **spec)) == shown

@@ -77,6 +77,16 @@ GROUP_COLUMNS: Final = (
     Column("memory_mib", "MiB"),
     Column("cores_percent", "%"),
 )
+ZONE_COLUMNS: Final = (
+    Column("node"),
+    Column("zone"),
+    Column("zone_type"),
+    Column("resource"),
+    Column("capacity_count", "1"),
+    Column("allocatable_count", "1"),
+    Column("available_count", "1"),
+    Column("cluster"),
+)
 _OF_USE: Final = frozenset(
     {
         "occupancy", "share_held_ratio", "share_reserved_ratio", "share_in_suspense_ratio", "share_free_ratio", "holders_count",
@@ -145,6 +155,18 @@ def device_rows(cards: Sequence[Card]) -> RowsByColumn:
         "holders_count": [len(card.pods) for card in cards],
     }
     return RowsByColumn([shown[column.name] for column in DEVICE_COLUMNS])
+
+
+def zone_rows(zones: Sequence[Record]) -> list[Sequence[Value]]:
+    """One row per zone and accelerator, in the columns of ``ZONE_COLUMNS``."""
+    unstated = Unknown(_("the node's topology does not state it"))
+    return [
+        tuple(
+            unstated if zone[column.name] is None and column.name.endswith("_count") else zone[column.name]
+            for column in ZONE_COLUMNS
+        )
+        for zone in zones
+    ]
 
 
 def _occupancy(card: Card) -> Value:

@@ -23,12 +23,14 @@ from steelyard.answers.holding_tables import (
     DEVICE_COLUMNS,
     GROUP_COLUMNS,
     HOLDER_COLUMNS,
+    ZONE_COLUMNS,
     device_rows,
     gpus_of,
     group_rows,
     holder_rows,
     least_sum_ppm,
     unsettled_reason,
+    zone_rows,
 )
 from steelyard.answers.narrowing import Home
 from steelyard.answers.reading import Reading, Rows
@@ -122,7 +124,8 @@ def title() -> str:
 def answer(rows: Rows, spec: HoldersSpec) -> Answer:
     """Who holds what at ``spec.at``.
 
-    Tables ``holders`` (one row per holding), ``devices`` (every card, the free, lost and asset-only ones too) and, with ``by``, ``groups``.
+    Tables ``holders`` (one row per holding), ``devices`` (every card, the free, lost and asset-only ones too), ``zones`` where a node tells its
+    NUMA zones and, with ``by``, ``groups``.
     Outside the stretch that is known every figure is Unknown and nothing is listed. Raises UsageError for an unknown dimension and for
     an empty store. Method: definitions 1 to 3; a sceptic runs ``kubectl get pods -A -o json`` and ``nvidia-smi -L``.
     """
@@ -154,6 +157,8 @@ def answer(rows: Rows, spec: HoldersSpec) -> Answer:
         tables.append(Table("possible_holders", HOLDER_COLUMNS, holder_rows(scene.possible)))
     if scene.unsettled:
         tables.append(Table("unplaced_holders", HOLDER_COLUMNS, holder_rows(scene.unsettled)))
+    if scene.zones:
+        tables.append(Table("zones", ZONE_COLUMNS, zone_rows(scene.zones)))
     if by:
         tables.insert(0, Table("groups", (*(Column(d.name) for d in by), *GROUP_COLUMNS), group_rows(scene, by)))
     return _assemble(spec, at, scene, (*figures, balance), tables, reading, coverage)

@@ -104,6 +104,15 @@ FROM dim.node
 WHERE cluster = $cluster
 ORDER BY node;
 
+-- name: zones
+SELECT cluster, node, zone, zone_type, resource, capacity_count, allocatable_count, available_count
+FROM dim.node_zone
+WHERE cluster = $cluster
+    AND resource IS NOT NULL
+    AND valid_from_at <= make_timestamp($told_us)
+    AND coalesce(valid_to_at > make_timestamp($told_us), TRUE)
+ORDER BY node, zone, resource;
+
 -- name: ended
 SELECT
     held.cluster, held.pod_uid, held.namespace, held.pod, pod.tenant,

@@ -16,7 +16,7 @@ from steelyard.answers.grounds import KnownTime
 from steelyard.answers.narrowing import Home, Homes, fits, names_shown
 from steelyard.answers.reading import Columns, Reading, Record
 from steelyard.primitives.i18n import _
-from steelyard.primitives.instant import HOUR_US, INSTANT_MIN, Instant, Window, format_instant
+from steelyard.primitives.instant import HOUR_US, INSTANT_MAX, INSTANT_MIN, Instant, Window, format_instant
 
 CARD_PPM: Final = 1_000_000
 
@@ -108,6 +108,8 @@ class Scene:
     """Nodes (``cluster``, ``node``) that have cards, and nothing tells how many."""
     namespaces: set[str] = field(default_factory=set)
     """The namespaces whose pods were all seen, where those of the whole cluster were not."""
+    zones: list[Record] = field(default_factory=list)
+    """What each NUMA zone has of each accelerator, as its node's topology says."""
     by_pod: bool = False
     device_uuid: str | None = None
     unsettled: Holders = field(default_factory=Holders)
@@ -159,6 +161,8 @@ def _add_cluster(scene: Scene, reading: Reading, time: KnownTime, at: Instant) -
     asked_uuid = None if None in holders["device_uuid"] else scene.device_uuid
     known = _add_capacity(scene, reading, time, at, {row["node"] for row in nodes if row["down"]}, asked_uuid)
     models = {row["node"]: row["model"] for row in nodes}
+    # Now is the last proof that all pods were seen; a topology that was read since then is the present word all the same.
+    scene.zones.extend(reading.run("zones", cluster=cluster, told_us=INSTANT_MAX if at >= time.last else at))
     if scene.by_pod:
         _add_pod_dimensions(reading, cluster, holders)
     _join_segments(reading, cluster, holders)
@@ -379,6 +383,8 @@ def narrow(scene: Scene, where: Sequence[Filter], confined: bool = False) -> Non
     not counted as a whole is in doubt; where the cards asked about are themselves not known, ``capacity_unknown`` says why.
     """
     scene.holders.columns["neighbours"] = _neighbours(scene)
+    if confined or any(condition.dimension.name not in dimensions.PLACE for condition in where):
+        scene.zones = []  # what is available in a zone is everybody's, not that of the pods asked about
     if not where and None not in scene.holders["device_uuid"] and None not in scene.possible["device_uuid"]:
         return
     everything = [*scene.cards.values(), *scene.places]
@@ -451,6 +457,9 @@ def _keep_standing(scene: Scene, where: Sequence[Filter]) -> None:
     scene.cards = {key: card for key, card in scene.cards.items() if met[key]}
     scene.places = [place for place, verdict in zip(scene.places, placed, strict=True) if verdict]
     scene.uncounted = [node for node in scene.uncounted if fits(node, where, named=False) is not False]
+    homes = {_home(card.record) for card in (*scene.cards.values(), *scene.places)}
+    homes.update(map(_home, scene.uncounted))
+    scene.zones = [zone for zone in scene.zones if _home(zone) in homes]
 
 
 def _doubt_cut(scene: Scene, everything: Iterable[Card], unplaced: set[Home], dropped: set[Home]) -> None:

@@ -51,6 +51,7 @@ def all_readers() -> Readers:
     from steelyard.sources.hami import decisions as hami_decisions
     from steelyard.sources.hami import registers as hami_registers
     from steelyard.sources.kube_api.events import read_event
+    from steelyard.sources.kube_api.node_topology import is_node_topology, read_node_topology
     from steelyard.sources.kube_api.nodes import read_node
     from steelyard.sources.kube_api.ownership import has_ownership, read_ownership
     from steelyard.sources.kube_api.pods import read_pod
@@ -79,6 +80,7 @@ def all_readers() -> Readers:
             (kueue.has_facts, kueue.read_object),
             (volcano.has_volcano, volcano.read_volcano),
             (is_resource_quota, read_resource_quota),
+            (is_node_topology, read_node_topology),
         ),
     )
 

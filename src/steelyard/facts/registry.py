@@ -18,6 +18,7 @@ from steelyard.facts.import_file import ImportFile
 from steelyard.facts.inventory_basis import InventoryBasis
 from steelyard.facts.metric_sample import MetricSample
 from steelyard.facts.node import Node
+from steelyard.facts.node_zone import NodeZone
 from steelyard.facts.owner import Owner
 from steelyard.facts.ownership import Ownership
 from steelyard.facts.partition_sample import PartitionSample
@@ -34,6 +35,7 @@ from steelyard.facts.unit import Unit
 
 FACTS: Final[tuple[type[Fact], ...]] = (
     Node,
+    NodeZone,
     Device,
     Unit,
     Request,

@@ -93,6 +93,15 @@ def _measured_use(connection: duckdb.DuckDBPyConnection) -> None:
     )
 
 
+def _node_zones(connection: duckdb.DuckDBPyConnection) -> None:
+    """A dimension that an answer reads, without rows: a file whose ledgers were posted before it can be asked at once."""
+    connection.execute(
+        "CREATE TABLE IF NOT EXISTS dim.node_zone (cluster VARCHAR, node VARCHAR, zone VARCHAR, zone_type VARCHAR, resource VARCHAR, "
+        "capacity_count BIGINT, allocatable_count BIGINT, available_count BIGINT, policies VARCHAR, valid_from_at TIMESTAMP, "
+        "valid_to_at TIMESTAMP)"
+    )
+
+
 MIGRATIONS: Final[tuple[Migration, ...]] = (
     Migration(1, "schemas for facts, dimensions and ledgers", _first),
     Migration(2, "bearer tokens, as SHA-256", _tokens),
@@ -100,6 +109,7 @@ MIGRATIONS: Final[tuple[Migration, ...]] = (
     Migration(4, "rounds that are not posted yet, and where collectors stand", _rounds),
     Migration(5, "days whose facts were exported, reduced or dropped", _retention),
     Migration(6, "measured use in the usage ledger, each basis in columns of its own", _measured_use),
+    Migration(7, "zones of nodes", _node_zones),
 )
 
 

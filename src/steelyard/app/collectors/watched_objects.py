@@ -13,6 +13,7 @@ from operator import attrgetter
 from typing import Any, Final
 
 import msgspec
+from msgspec import structs
 
 from steelyard.app.compared_words import PASSING, ComparedWords
 from steelyard.app.json_documents import item_of
@@ -20,6 +21,7 @@ from steelyard.app.kubernetes_objects import KubernetesObjects, Later, all_reade
 from steelyard.facts.base import Fact
 from steelyard.facts.device import Device
 from steelyard.facts.finding import Finding
+from steelyard.facts.node_zone import NodeZone
 from steelyard.facts.source_status import SourceStatus
 from steelyard.primitives.errors import SourceMalformed
 from steelyard.primitives.instant import MINUTE_US, Instant
@@ -55,6 +57,7 @@ class WatchedObjects:
         self._is_changed = False
         self._words = ComparedWords()
         self._suspected: set[tuple[str, str]] = set()
+        self._zones: dict[str, dict[str, NodeZone]] = {}
 
     def read(self, changed: Sequence[SeenObject], ctx: ReadContext) -> Iterator[Fact]:
         """The facts of the objects that changed, each as of when it was seen."""
@@ -62,12 +65,24 @@ class WatchedObjects:
             at = replace(ctx, observed_at=seen_at)
             objects = KubernetesObjects(all_readers, None, "stamped", words=self._words)
             later = Later()
+            zones: dict[str, dict[str, NodeZone]] = {}
             documents = [(0, self._document(each)) for each in group]
             for fact in objects.read(documents, at, later, listing=False):
-                if not _is_of_a_listing(fact):
+                if isinstance(fact, NodeZone):
+                    zones.setdefault(fact.node, {})[fact.natural_key] = fact
+                elif not _is_of_a_listing(fact):
                     yield self._noted(fact)
+            yield from self._changed_zones(zones)
             for view in later.pods:
                 self._waiting[view.uid] = (view, seen_at)
+
+    def _changed_zones(self, zones: Mapping[str, Mapping[str, NodeZone]]) -> Iterator[Fact]:
+        """All zones of the nodes whose topology says other than before: its object changes with every pod's processors, its accelerators do not."""
+        for node, found in zones.items():
+            undated = {key: structs.replace(zone, occurred_at=0, observed_at=0) for key, zone in found.items()}
+            if self._zones.get(node) != undated:
+                self._zones[node] = undated
+                yield from found.values()
 
     def read_together(
         self, ctx: ReadContext, *, nodes_listed: bool, workloads_listed: bool = False, pods_listed: bool = False
@@ -109,6 +124,8 @@ class WatchedObjects:
             self._waiting.pop(each.uid, None)
             self._events.pop(each.uid, None)
             self._words.forget(each.uid)
+            if each.object_kind == "NodeResourceTopology":
+                self._zones.clear()  # named by node, not by uid; each is told once more when it changes next
 
     def _document(self, seen: SeenObject) -> Any:
         """The object, with the kind that an item of a list leaves out or metadata alone hides; and what has to be kept of it."""

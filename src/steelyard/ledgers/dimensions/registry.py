@@ -18,6 +18,7 @@ from steelyard.store import Store
 STEMS: Final = (
     "parameter",
     "node",
+    "node_zone",
     "device_sighting",
     "slot",
     "device",
