@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+from functools import cache
 from typing import Any
 
+from steelyard.ledgers.posting import ensure_ledgers
 from steelyard.ledgers.registry import HOLDING, SUPPLY, USAGE, model_text
 from steelyard.primitives.instant import HOUR_US, Instant, parse_instant
 from steelyard.store import Store
 
 DDL = """
-CREATE TABLE dim.parameter (grain_us BIGINT, floor_by_slots BOOLEAN, weight_default_ppm BIGINT, horizon_at TIMESTAMP);
+CREATE TABLE dim.parameter (grain_us BIGINT, floor_by_slots BOOLEAN, weight_default_ppm BIGINT, wait_ceiling_us BIGINT,
+    as_of_at TIMESTAMP, horizon_at TIMESTAMP);
 CREATE TABLE dim.model_weight (position BIGINT, model VARCHAR, weight_ppm BIGINT, valid_from_at TIMESTAMP, valid_to_at TIMESTAMP);
 CREATE TABLE dim.pod (cluster VARCHAR, pod_uid VARCHAR, requested BOOLEAN, namespace VARCHAR, pod VARCHAR, node VARCHAR, phase VARCHAR,
     tenant VARCHAR, workload_kind VARCHAR, workload_name VARCHAR, queue VARCHAR, qos VARCHAR, scheduler VARCHAR, labels VARCHAR, annotations VARCHAR,
@@ -31,6 +34,21 @@ CREATE TABLE ledger.posting_run (run_id BIGINT, posted_at TIMESTAMP, as_of TIMES
 """
 
 
+@cache
+def others_ddl() -> tuple[str, ...]:
+    """Empty tables for every dimension and ledger that is not written out above, with the columns that the ledgers give them."""
+    with Store.open_memory() as posted:
+        ensure_ledgers(posted)
+        columns: dict[str, list[str]] = {}
+        for schema, table, column, kind in posted.rows(
+            "SELECT table_schema, table_name, column_name, data_type FROM information_schema.columns "
+            "WHERE (table_schema = 'dim' OR table_schema = 'ledger' AND table_name IN ('wait', 'quota')) "
+            "AND table_name <> 'known_span' ORDER BY ordinal_position"
+        ):
+            columns.setdefault(f'{schema}."{table}"', []).append(f'"{column}" {kind}')
+    return tuple(f"CREATE TABLE IF NOT EXISTS {name} ({', '.join(parts)})" for name, parts in columns.items())
+
+
 def at(text: str) -> Instant:
     """``10:30`` on the story's day, or a whole stamp."""
     return parse_instant(text if "T" in text else f"2026-11-30T{text}:00Z")
@@ -48,12 +66,21 @@ class Estate:
             self.store.execute(
                 f"CREATE VIEW ledger.{ledger.name} AS SELECT * EXCLUDE (run_id, sign) FROM ledger.{ledger.name}_entry"
             )
+        for ddl in others_ddl():
+            self.store.execute(ddl)
         columns = ", ".join(f"{column.name} {column.sql_type}" for column in USAGE.columns)
         self.store.execute(f"CREATE TABLE ledger.usage ({columns})")
         span = model_text("dimensions/known_span.sql")  # a view: the rows of a test may come after it
         self.store.execute(f"CREATE VIEW dim.known_span AS {span}")
         self.store.execute("CREATE TABLE ledger.finding AS SELECT code, severity, subject, message FROM fact.finding")
-        self.insert("dim.parameter", grain_us=HOUR_US, floor_by_slots=False, weight_default_ppm=1_000_000)
+        self.insert(
+            "dim.parameter",
+            grain_us=HOUR_US,
+            floor_by_slots=False,
+            weight_default_ppm=1_000_000,
+            wait_ceiling_us=HOUR_US,
+            as_of_at=at("12:00"),
+        )
         definitions = json.dumps({"share": "1", "gpu_time": "1"})
         self.insert("ledger.posting_run", run_id=1, posted_at=at("12:00"), as_of=at("12:00"), definitions=definitions)
         self.holdings: list[dict[str, Any]] = []
@@ -167,6 +194,29 @@ class Estate:
         row.update(values)
         self.holdings.append(row)
         self.insert("ledger.holding_entry", **row, run_id=1, sign=1)
+
+    def demand(self, name: str, queue: str | None = "main", gpus: int | None = 1, **values: Any) -> None:
+        """A workload ``namespace/name``; its id is ``id-<name>``, its tenant the namespace."""
+        namespace, short = name.split("/")
+        row = {
+            "cluster": "default", "demand_id": f"id-{short}", "demand_kind": "workload", "namespace": namespace, "name": short,
+            "queue": queue, "workload_kind": "Job", "workload_name": short, "tenant": namespace, "priority": 10,
+            "gpu_milli": None if gpus is None else 1000 * gpus, "least_count": 1, "pods_count": 1, "scheduler": "kueue", "phase": "pending",
+            "created_at": at("08:00"), "first_seen_at": at("08:00"), "last_seen_at": at("12:00"),
+        }  # fmt: skip
+        self.insert("dim.demand", **{**row, **values})
+
+    def wait(
+        self, name: str, start: str, end: str | None, queue: str | None = "main", gpus: int | None = 1, **values: Any
+    ) -> None:
+        """A wait of it for its queue; ``end`` None = it waits still at 12:00, else it ended with a reservation."""
+        namespace, short = name.split("/")
+        row = {
+            "cluster": "default", "demand_id": f"id-{short}", "demand_kind": "workload", "namespace": namespace, "queue": queue,
+            "segment": 0, "stage": "queue", "started_at": at(start), "ended_at": at(end) if end else None, "known_to_at": at(end or "12:00"),
+            "ended_by": "reserved" if end else None, "gpu_milli": None if gpus is None else 1000 * gpus, "basis": "object",
+        }  # fmt: skip
+        self.insert("ledger.wait", **{**row, **values})
 
     def post_supply(self, start: str = "08:00", end: str = "12:00") -> None:
         """Book every holding by hour, floored once per hour, and what is left of each card as free. No over-commitment."""

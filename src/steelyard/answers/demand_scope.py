@@ -39,12 +39,12 @@ class DemandScope:
         return bool(self.wanted)
 
     def bound(self) -> Mapping[str, object]:
-        """The values that every statement over demands binds."""
-        return {
-            "from_us": self.window.start,
-            "to_us": self.window.end,
-            **{f"{name}_wanted": list(self.wanted.get(name, ())) for name in (*DEMAND, DEMAND_ID)},
-        }
+        """The values that every statement over demands of the window binds."""
+        return {"from_us": self.window.start, "to_us": self.window.end, **self.conditions()}
+
+    def conditions(self) -> Mapping[str, object]:
+        """Those without the window."""
+        return {f"{name}_wanted": list(self.wanted.get(name, ())) for name in (*DEMAND, DEMAND_ID)}
 
     def admits(self, record: Record, names: Iterable[str]) -> bool:
         """Whether a record has a wanted value in each of the named columns; the other dimensions are not looked at."""
@@ -64,7 +64,10 @@ class DemandScope:
 
 
 def scope_of(window: Window, by: Sequence[str], where: Mapping[str, str], reading: Reading) -> DemandScope:
-    """The scope behind the words; ``reading`` has the statement ``demands_of_pod``. Raises UsageError for a word that is no dimension of a demand."""
+    """The scope behind the words; ``reading`` has the statement ``demands_of_pod``.
+
+    Raises UsageError for a word that is no dimension of a demand.
+    """
     names = tuple(dict.fromkeys(name.strip() for name in by if name.strip()))
     for name in names:
         _require(name, DEMAND)

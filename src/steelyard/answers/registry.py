@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from steelyard.answers import dimensions, q01_holders, q02_consumption
+from steelyard.answers import dimensions, q01_holders, q02_consumption, q06_scheduling
 from steelyard.answers.contract import Answer
 from steelyard.answers.reading import Rows
 from steelyard.primitives.errors import UsageError
@@ -71,6 +71,20 @@ ANSWERS: Final[tuple[Entry, ...]] = (
         sources=("kubernetes pods", "gpu inventory", "gpu process memory"),
         dimensions=tuple(sorted(dimensions.POD_AND_PLACE)),
         example="steelyard q2 --from 2026-11-01T00:00:00Z --to 2026-12-01T00:00:00Z --by tenant,model",
+    ),
+    Entry(
+        number=6,
+        stem="q06_scheduling",
+        title=q06_scheduling.title,
+        title_zh="调度与配额是否按规则运行",
+        takes="window",
+        spec=q06_scheduling.SchedulingSpec,
+        function=q06_scheduling.answer,
+        units={name: unit for name, (unit, _method) in q06_scheduling.METHODS.items()},
+        metrics=("steelyard_queue_wait_seconds", "steelyard_quota_gpus", "steelyard_decisions_total"),
+        sources=("kubernetes pods", "events", "audit"),
+        dimensions=tuple(sorted(dimensions.DEMAND)),
+        example="steelyard q6 --from 2026-11-01T00:00:00Z --to 2026-12-01T00:00:00Z --by queue,priority",
     ),
 )
 

@@ -26,6 +26,7 @@ def posting_parameters(settings: Settings) -> PostingParameters:
         floor_by_slots=settings.floor_by_slots,
         history_days_max=settings.history_days_max,
         leak_grace_us=settings.leak_grace_minutes * MINUTE_US,
+        wait_ceiling_us=settings.wait_ceiling_minutes * MINUTE_US,
         tenant_rules=rules or DEFAULT_RULES,
         model_weights=weights,
     )

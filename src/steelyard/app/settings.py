@@ -26,7 +26,7 @@ from steelyard.app.source_settings import (
     PrometheusSetting,
     ScrapeSetting,
 )
-from steelyard.definitions.quota_balance import LEAK_GRACE_MINUTES
+from steelyard.definitions.quota_balance import LEAK_GRACE_MINUTES, WAIT_CEILING_MINUTES
 from steelyard.primitives.errors import UsageError
 from steelyard.primitives.i18n import _, is_spoken, languages
 from steelyard.sources.shared.context import ReadSettings, SharedScheme
@@ -96,8 +96,8 @@ class Settings(BaseSettings):
 
     cluster: the name that facts carry where a command names none. grain_minutes: the ledgers' grain. floor_by_slots: a vGPU holds at least
     1 / split count. history_days_max: how far back from the latest evidence the ledgers of time reach. leak_grace_minutes: quota that is
-    admitted and without a live pod for longer is leaked. model_weights: model glob -> weight
-    of a normalised GPU-hour (reference = 1). hami_memory_scaling: node -> factor of HAMi's ``--device-memory-scaling``. hami_timezone,
+    admitted and without a live pod for longer is leaked. wait_ceiling_minutes: a request within its queue's own quota that waited no longer is
+    fulfilled. model_weights: model glob -> weight of a normalised GPU-hour (reference = 1). hami_memory_scaling: node -> factor of HAMi's ``--device-memory-scaling``. hami_timezone,
     smi_timezone: the zones in which the scheduler's handshake stamps and the hosts' nvidia-smi stamps are written. scrape, prometheus,
     kubernetes, audit_log: what ``steelyard serve`` collects.
     """
@@ -112,6 +112,7 @@ class Settings(BaseSettings):
     floor_by_slots: bool = False
     history_days_max: int = Field(default=3_660, ge=1, le=36_600)
     leak_grace_minutes: int = Field(default=LEAK_GRACE_MINUTES, ge=0, le=10_080)
+    wait_ceiling_minutes: int = Field(default=WAIT_CEILING_MINUTES, ge=1, le=525_600)
     tenant_rules: tuple[TenantRule, ...] = ()
     model_weights: dict[str, _Weight] = Field(default_factory=dict)
     shared_schemes: tuple[SchemeSetting, ...] = Field(default_factory=_default_schemes)

@@ -11,7 +11,7 @@ import msgspec
 
 from steelyard.definitions.grain import check_grain
 from steelyard.definitions.normalised_gpu_hours import REFERENCE_WEIGHT_PPM
-from steelyard.definitions.quota_balance import LEAK_GRACE_MINUTES
+from steelyard.definitions.quota_balance import LEAK_GRACE_MINUTES, WAIT_CEILING_MINUTES
 from steelyard.definitions.tenant import DEFAULT_RULES, TenantRule
 from steelyard.primitives.errors import UsageError
 from steelyard.primitives.i18n import _
@@ -41,7 +41,8 @@ class PostingParameters:
     floor_by_slots: a vGPU counts at least 1 / split count of its card. weight_default_ppm: of a model that no weight names.
     history_days_max: how far before the latest evidence the ledgers of time reach. What is stamped earlier comes from a broken clock far more often
     than from an old estate, and would be posted grain by grain: it is left out, and findings name it.
-    leak_grace_us: what is admitted and without a live pod for longer than this is leaked quota.
+    leak_grace_us: what is admitted and without a live pod for longer than this is leaked quota. wait_ceiling_us: a request within its queue's own
+    quota that waited no longer than this was fulfilled.
     Raises UsageError for a grain that cannot be set and a history of no day.
     """
 
@@ -52,6 +53,7 @@ class PostingParameters:
     weight_default_ppm: int = REFERENCE_WEIGHT_PPM
     history_days_max: int = HISTORY_DAYS_MAX
     leak_grace_us: DurationUs = LEAK_GRACE_MINUTES * MINUTE_US
+    wait_ceiling_us: DurationUs = WAIT_CEILING_MINUTES * MINUTE_US
 
     def __post_init__(self) -> None:
         check_grain(self.grain_us)
@@ -70,6 +72,7 @@ class PostingParameters:
             "weight_default_ppm": self.weight_default_ppm,
             "history_days_max": self.history_days_max,
             "leak_grace_us": self.leak_grace_us,
+            "wait_ceiling_us": self.wait_ceiling_us,
         }
 
     def settings_hash(self) -> str:

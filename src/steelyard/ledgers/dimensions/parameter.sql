@@ -105,6 +105,7 @@ SELECT
   CAST($floor_by_slots AS BOOLEAN) AS floor_by_slots,
   CAST($weight_default_ppm AS BIGINT) AS weight_default_ppm,
   CAST($leak_grace_us AS BIGINT) AS leak_grace_us,
+  CAST($wait_ceiling_us AS BIGINT) AS wait_ceiling_us,
   horizon.horizon_at,
   speaking.as_of_at,
   date_trunc('hour', make_timestamp(epoch_us(speaking.as_of_at) - CAST($history_days_max AS BIGINT) * 86400000000)) AS history_from_at

@@ -12,6 +12,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from steelyard.answers import scheduling_waits
 from steelyard.answers.contract import Answer, Figure, Table, Value
 from steelyard.answers.registry import Entry
 from steelyard.primitives.i18n import _
@@ -28,11 +29,13 @@ _OWN_TABLES: Final = frozenset({"holders", "possible_holders", "pods", "unserved
 class Wall:
     """What stays of an answer to one question. ``figures``: sums over the tenant's own rows. ``coverages``: figures whose coverage is made of
     those rows too; that of the whole answer never is, since what somebody else holds counts as observed. ``hidden_columns``: by table, what a
-    row says of others. Tables that are not named there or in ``_OWN_TABLES`` are dropped."""
+    row says of others. Tables that are not named there or in ``_OWN_TABLES`` are dropped. ``findings_narrowed``: the question itself leaves only
+    findings about the tenant's own requests; else those about the pods in its tables stay."""
 
     figures: frozenset[str]
     coverages: frozenset[str]
     hidden_columns: dict[str, frozenset[str]]
+    findings_narrowed: bool = False
 
 
 WALLS: Final[dict[str, Wall]] = {
@@ -108,6 +111,12 @@ WALLS: Final[dict[str, Wall]] = {
         ),
         hidden_columns={},
     ),
+    "q6": Wall(
+        figures=frozenset((*scheduling_waits.METHODS, "quota_fulfilment_ratio")),
+        coverages=frozenset((*scheduling_waits.METHODS, "quota_fulfilment_ratio")),
+        hidden_columns={"waits": frozenset(), "incidence": frozenset()},
+        findings_narrowed=True,
+    ),
 }
 """By question. One that is not here is not for viewers."""
 
@@ -147,7 +156,7 @@ def walled(entry: Entry, answer: Answer, principal: Principal) -> Answer:
         figures=[_figure(figure, wall, hidden) for figure in answer.figures],
         tables=[_table(table, wall, hidden) for table in answer.tables if _is_kept(table, wall)],
         coverage=answer.coverage if isinstance(answer.coverage, Unknown) else hidden,
-        findings=[note for note in answer.findings if note.subject in own],
+        findings=[note for note in answer.findings if wall.findings_narrowed or note.subject in own],
         blind_spots=[
             *(spot for spot in answer.blind_spots if not more.fullmatch(spot)),
             _("what others hold, and findings about anything but this tenant's pods, are not shown"),

@@ -1,0 +1,126 @@
+"""Q6: do scheduling and quota follow the rules: who waited how long and why, what became of quota, who was refused, evicted, preempted.
+
+``answer`` is what the registry calls. Waits come from ``ledger.wait``, quota from ``ledger.quota``, what deciders said from the dimensions that are
+made of their words. The trick to know: each part is a module of its own (``scheduling_waits``, ``scheduling_quota``) that yields figures and tables;
+a further part, such as an audit of the rules, is added in ``_parts``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from steelyard.answers import grounds, queue_waits, quota_balance, scheduling_quota, scheduling_waits
+from steelyard.answers.contract import Answer, Evidence, Figure, Table
+from steelyard.answers.demand_scope import DemandScope, scope_of
+from steelyard.answers.grounds import KnownTime
+from steelyard.answers.lines import grains_of
+from steelyard.answers.reading import Reading, Rows
+from steelyard.primitives.errors import UsageError
+from steelyard.primitives.i18n import _
+from steelyard.primitives.instant import INSTANT_MAX, INSTANT_MIN, Instant, Window
+from steelyard.primitives.unknown import Unknown
+
+SQL: Final = Path(__file__).with_suffix(".sql")
+VERSION: Final = "1"
+METHODS: Final[Mapping[str, tuple[str, str]]] = {**scheduling_waits.METHODS, **scheduling_quota.METHODS}
+
+
+@dataclass(frozen=True, slots=True)
+class SchedulingSpec:
+    """Q6 as asked: ``window`` None = all known time; ``by`` groups (default queue); ``where`` narrows (dimension -> value).
+
+    ``confined``: whoever asks may not learn which names exist beside its own.
+    """
+
+    window: Window | None = None
+    by: Sequence[str] = ()
+    where: Mapping[str, str] = field(default_factory=dict)
+    explain: bool = False
+    confined: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What all parts say together."""
+
+    figures: Sequence[Figure]
+    tables: Sequence[Table]
+    coverage: float | Unknown
+    cause: str | None
+
+
+def title() -> str:
+    """What the question asks, in the chosen language."""
+    return _("Do scheduling and quota follow the rules")
+
+
+def answer(rows: Rows, spec: SchedulingSpec) -> Answer:
+    """Whether waits, quota and decisions went by the rules, over ``spec.window``.
+
+    Requests count where their wait began in the window; quota is told over its whole grains, and at the latest word. Outside the known time every
+    figure is Unknown. Raises UsageError for an unknown dimension, for an empty window and for an empty store. Method: definitions 7 and 8.
+    """
+    if spec.window is not None and not spec.window.duration_us:
+        raise UsageError(
+            _("a window must end after it starts: {window} holds no time at all").format(window=spec.window)
+        )
+    reading = Reading(rows, SQL, grounds.SQL, queue_waits.SQL_FILE, quota_balance.SQL)
+    times = grounds.known_times(reading)
+    everything = Window(INSTANT_MIN, INSTANT_MAX)
+    scope = scope_of(spec.window or everything, spec.by or ("queue",), spec.where, reading)
+    last = max(time.last for time in times)
+    if spec.window is not None and spec.window.start > last:
+        reason = _("nothing is known after {last}").format(last=Instant(last))
+        return _assemble(spec, spec.window, Parts(_unknown_figures(reason), (), Unknown(reason), None), scope, reading)
+    parts = _parts(reading, scope, times)
+    return _assemble(spec, spec.window or Window(min(time.first for time in times), last), parts, scope, reading)
+
+
+def _parts(reading: Reading, scope: DemandScope, times: Sequence[KnownTime]) -> Parts:
+    """Each part in turn. A further one yields its figures (named in METHODS) and tables here."""
+    parameter = reading.run("grain")[0]
+    grains = grains_of(scope.window, parameter["grain_us"]).whole
+    quota = scheduling_quota.quota_part(reading, scope, grains, parameter["wait_ceiling_us"])
+    waits = scheduling_waits.wait_part(reading, scope, quota.fulfilment)
+    figures = grounds.unless_no_pods_were_read(waits.figures, times, set(scheduling_waits.METHODS))
+    return Parts([*figures, *quota.figures], [*waits.tables, *quota.tables], waits.coverage, quota.cause)
+
+
+def _unknown_figures(reason: str) -> list[Figure]:
+    unknown = Unknown(reason)
+    return [Figure(name, unknown, unit, method, unknown) for name, (unit, method) in METHODS.items()]
+
+
+def _assemble(spec: SchedulingSpec, window: Window, parts: Parts, scope: DemandScope, reading: Reading) -> Answer:
+    blind: list[str] = []
+    subjects = {row["subject"] for row in reading.run("asked_names", **scope.conditions())} if spec.confined else None
+    notes, total = grounds.finding_notes(reading, subjects)
+    if total > len(notes):
+        blind.append(_("{count} more findings are not listed here").format(count=total - len(notes)))
+    return Answer(
+        question="q6",
+        title=title(),
+        window=window,
+        as_of=window.end,
+        figures=parts.figures,
+        tables=parts.tables,
+        definitions=grounds.definitions(reading, {"q06_scheduling": VERSION}),
+        sources=grounds.source_lines(reading),
+        coverage=parts.coverage,
+        blind_spots=blind,
+        findings=notes,
+        evidence=[
+            Evidence(_("who waited for what, from when to when"), "ledger.wait", "steelyard q6 --explain"),
+            Evidence(
+                _("queues, quota and requests as written"),
+                _("the cluster"),
+                "kubectl get workloads,clusterqueues,localqueues --all-namespaces -o yaml",
+            ),
+            Evidence(_("what deciders said"), _("the cluster"), "kubectl get events --all-namespaces"),
+        ],
+        next_actions=[parts.cause] if parts.cause else [],
+        explain=dict(reading.ran) if spec.explain else {},
+    )
