@@ -228,3 +228,18 @@ def test_a_holder_that_only_a_grant_knows_is_a_pod_without_a_life() -> None:
     assert [(row["pod_uid"], row["namespace"], row["pod"], row["phase"]) for row in rows] == [
         ("name:team-b/x", "team-b", "x", "Unknown"), ("u1", "team-a", "u1", "Running"), ("u9", None, "u9", "Unknown"),
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("later", "mode"),
+    [
+        (card(40, source="agent", mig_enabled=False), None),
+        (card(40, source="pod_resources"), "mig"),
+        (card(40, source="hami", basis="vendor_register", mode="hami-core"), "hami-core"),
+        (card(20, source="agent", mig_enabled=False), "mig"),
+    ],
+    ids=["MIG is off", "nothing is said of it", "another mode", "it was off before"],
+)
+def test_a_card_whose_mig_was_switched_off_is_in_no_mig_mode(later: Fact, mode: str | None) -> None:
+    (device,) = table([card(30, source="agent", mode="mig", mig_enabled=True), later], "device", "device_uuid")
+    assert device["mode"] == mode

@@ -57,9 +57,27 @@ agreed AS (
 processes AS (
   SELECT p.cluster, coalesce(n.pod_uid, p.pod_uid) AS pod_uid, p.device_uuid, p.occurred_at
   FROM fact.process_sample AS p
-  LEFT JOIN dim.pod_life AS n
-    ON n.cluster = p.cluster AND p.pod_uid = 'name:' || n.namespace || '/' || n.pod AND n.pod_uid <> p.pod_uid
+  LEFT JOIN dim.pod_alias AS n ON n.cluster = p.cluster AND n.alias = p.pod_uid
   WHERE p.pod_uid IS NOT NULL
+),
+-- The pods that an exporter's rows of a card name, by the hour.
+labels AS (
+  SELECT l.cluster, coalesce(n.pod_uid, l.pod_uid) AS pod_uid, l.device_uuid, l.first_at, l.last_at
+  FROM (
+    SELECT
+      cluster, device_uuid, coalesce(pod_uid, 'name:' || namespace || '/' || pod) AS pod_uid,
+      min(occurred_at) AS first_at, max(occurred_at) AS last_at
+    FROM fact.partition_sample
+    WHERE origin IN ('dcgm_label', 'dcgm_per_process') AND coalesce(pod_uid, namespace || pod) IS NOT NULL
+    GROUP BY cluster, device_uuid, coalesce(pod_uid, 'name:' || namespace || '/' || pod), date_trunc('hour', occurred_at)
+  ) AS l
+  LEFT JOIN dim.pod_alias AS n ON n.cluster = l.cluster AND n.alias = l.pod_uid
+),
+labelled AS (
+  SELECT DISTINCT f.cluster, f.pod_uid, f.device_uuid, f.from_at
+  FROM floored AS f
+  JOIN labels AS l ON l.cluster = f.cluster AND l.pod_uid = f.pod_uid AND l.device_uuid = f.device_uuid
+  WHERE l.last_at >= f.from_at AND l.first_at <= coalesce(f.to_at, f.seen_to_at)
 ),
 proven AS (
   SELECT DISTINCT f.cluster, f.pod_uid, f.device_uuid, f.from_at
@@ -107,11 +125,13 @@ SELECT
   f.to_basis AS end_basis,
   CASE
     WHEN v.pod_uid IS NOT NULL THEN 'verified'
-    WHEN a.pod_uid IS NOT NULL THEN 'corroborated'
+    WHEN a.pod_uid IS NOT NULL OR x.pod_uid IS NOT NULL THEN 'corroborated'
     ELSE 'declared'
   END AS evidence_grade
 FROM floored AS f
 LEFT JOIN dim.pod AS d ON d.cluster = f.cluster AND d.pod_uid = f.pod_uid
 LEFT JOIN agreed AS a ON a.cluster = f.cluster AND a.pod_uid = f.pod_uid AND a.device_uuid = f.device_uuid
+LEFT JOIN labelled AS x
+  ON x.cluster = f.cluster AND x.pod_uid = f.pod_uid AND x.device_uuid = f.device_uuid AND x.from_at = f.from_at
 LEFT JOIN proven AS v
   ON v.cluster = f.cluster AND v.pod_uid = f.pod_uid AND v.device_uuid = f.device_uuid AND v.from_at = f.from_at

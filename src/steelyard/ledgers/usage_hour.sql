@@ -15,7 +15,7 @@ device_hour AS (
 
 process_hour AS (
     SELECT
-        date_trunc('hour', occurred_at) AS hour_at, count(*) AS samples, coalesce(bool_or(starts_with(pod_uid, 'name:')), FALSE) AS by_name
+        date_trunc('hour', occurred_at) AS hour_at, count(*) AS samples, coalesce(bool_or(starts_with(pod_uid, 'name:') OR NOT contains(pod_uid, '-')), FALSE) AS by_name
     FROM fact.process_sample
     WHERE occurred_at BETWEEN (SELECT history_from_at FROM parameter) AND (SELECT horizon_at FROM parameter)
     GROUP BY date_trunc('hour', occurred_at)
@@ -61,8 +61,8 @@ hour AS (
 ),
 
 name AS (
-    SELECT sum(CAST(hash(cluster, namespace, pod, pod_uid, created_at) AS HUGEINT)) AS name_no
-    FROM dim.pod_life
+    SELECT sum(CAST(hash(cluster, alias, pod_uid, created_at, seen) AS HUGEINT)) AS name_no
+    FROM dim.pod_alias
 ),
 
 -- Each holding cut into hours: how far it reaches within the hour, so that one that merely goes on changes the last hour alone.

@@ -6,12 +6,14 @@ resolved AS (
     FROM (
         SELECT
             process.cluster, process.source, process.device_uuid, process.gi, process.occurred_at, process.interval_us,
-            process.memory_used_mib, coalesce(life.pod_uid, process.pod_uid) AS pod_uid,
-            row_number() OVER (PARTITION BY process.fact_id ORDER BY life.created_at DESC NULLS LAST, life.pod_uid) AS choice
+            process.memory_used_mib, coalesce(named.pod_uid, process.pod_uid) AS pod_uid,
+            row_number() OVER (
+                PARTITION BY process.fact_id ORDER BY named.seen DESC NULLS LAST, named.created_at DESC NULLS LAST, named.pod_uid
+            ) AS choice
         FROM fact.process_sample AS process
-        LEFT JOIN dim.pod_life AS life
-            ON life.cluster = process.cluster AND process.pod_uid = 'name:' || life.namespace || '/' || life.pod
-            AND life.pod_uid <> process.pod_uid AND (life.created_at IS NULL OR life.created_at <= process.occurred_at)
+        LEFT JOIN dim.pod_alias AS named
+            ON named.cluster = process.cluster AND named.alias = process.pod_uid
+            AND (named.created_at IS NULL OR named.created_at <= process.occurred_at)
         WHERE process.occurred_at BETWEEN (SELECT history_from_at FROM dim.parameter) AND (SELECT horizon_at FROM dim.parameter)
             AND process.occurred_at BETWEEN make_timestamp(CAST($read_from_us AS BIGINT)) AND make_timestamp(CAST($read_to_us AS BIGINT))
     ) AS named

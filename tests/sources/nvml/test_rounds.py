@@ -202,7 +202,7 @@ def test_a_call_that_hangs_costs_only_its_card_and_is_a_fact(node: Node) -> None
     assert (status(facts).status, status(facts).complete, status(facts).message) == (
         "partial",
         False,
-        "1 cards do not answer",
+        "1 card does not answer",
     )
 
 
@@ -393,7 +393,7 @@ def test_one_finding_per_kind_and_card_and_not_per_round(node: Node) -> None:
     assert codes(first) == [("driver_no_permission", f"device {SECOND}")]
     calls = json.loads(of(first, Finding)[0].evidence)["calls"]
     assert set(calls) == {"nvmlDeviceGetClockInfo", "nvmlDeviceGetComputeRunningProcesses_v3"}
-    assert status(first).message == "1 cards do not list their processes"
+    assert status(first).message == "1 card does not list its processes"
     assert codes(node.round()) == []
     node.scenario.play("whole")
     assert codes(node.round()) == []

@@ -25,7 +25,11 @@ merged AS (
       min_by(memory_mib, age) FILTER (WHERE memory_mib BETWEEN 1 AND 100000000 AND basis = 'inventory'),
       min_by(memory_mib, age) FILTER (WHERE memory_mib BETWEEN 1 AND 100000000)
     ) AS memory_mib,
-    min_by(mode, age) AS mode,
+    -- A driver that says MIG is off names no mode: what was said of MIG before is over.
+    CASE
+      WHEN min_by(mode, age) = 'mig' AND min(age) FILTER (WHERE NOT mig_enabled) < min(age) FILTER (WHERE mode = 'mig') THEN NULL
+      ELSE min_by(mode, age)
+    END AS mode,
     min_by(healthy, age) AS healthy,
     coalesce(
       min_by(cordoned, age) FILTER (WHERE basis = 'vendor_register'), min_by(cordoned, age)

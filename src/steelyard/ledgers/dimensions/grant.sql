@@ -8,14 +8,6 @@ WITH ranks AS (
       ('pod_resources', 8), ('mig_plugin', 9), ('time_slicing', 10), ('mps', 11), ('device_plugin', 12)
   ) AS listed (scheme, strength)
 ),
--- Pods by their names: those that were seen, then those that only a grant names with their uid.
-names AS (
-  SELECT cluster, pod_uid, namespace, pod, created_at, TRUE AS seen FROM dim.pod_life
-  UNION ALL
-  SELECT DISTINCT cluster, pod_uid, namespace, pod, NULL, FALSE
-  FROM fact."grant"
-  WHERE namespace IS NOT NULL AND pod IS NOT NULL AND pod_uid NOT LIKE 'name:%' AND pod_uid NOT LIKE 'claim:%'
-),
 named AS (
   SELECT fact_id, pod_uid
   FROM (
@@ -23,8 +15,7 @@ named AS (
       g.fact_id, p.pod_uid,
       row_number() OVER (PARTITION BY g.fact_id ORDER BY p.seen DESC, p.created_at DESC NULLS LAST, p.pod_uid) AS choice
     FROM fact."grant" AS g
-    JOIN names AS p
-      ON p.cluster = g.cluster AND g.pod_uid = 'name:' || p.namespace || '/' || p.pod AND p.pod_uid <> g.pod_uid
+    JOIN dim.pod_alias AS p ON p.cluster = g.cluster AND p.alias = g.pod_uid
     WHERE g.pod_uid LIKE 'name:%' AND (p.created_at IS NULL OR p.created_at <= g.occurred_at)
   ) AS candidates
   WHERE choice = 1

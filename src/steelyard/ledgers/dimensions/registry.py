@@ -26,6 +26,7 @@ STEMS: Final = (
     "node_capacity",
     "measured_hour",
     "pod_life",
+    "pod_alias",
     "mig_profile",
     "grant",
     "pod_owner",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -12,6 +12,7 @@ from steelyard.facts.base import Fact
 from steelyard.facts.device import Device
 from steelyard.facts.source_status import SourceStatus
 from steelyard.facts.unit import Unit
+from steelyard.primitives.i18n import ngettext
 from steelyard.primitives.instant import HOUR_US, MINUTE_US, format_instant
 from steelyard.primitives.unknown import Unknown
 from steelyard.sources.nvml import changes
@@ -134,9 +135,12 @@ class RoundFacts:
         """How much of the node this round saw."""
         failed = self._failed is not None
         scope = f"node/{self._of.node}"
-        unread = f"{self._unread} cards do not answer" if self._unread else ""
-        unlisted = f"{self._unlisted} cards do not list their processes" if self._unlisted else ""
-        words = "; ".join(part for part in (unread, unlisted) if part)
+        unread = ngettext("{count} card does not answer", "{count} cards do not answer", self._unread)
+        unlisted = ngettext(
+            "{count} card does not list its processes", "{count} cards do not list their processes", self._unlisted
+        )
+        counted = ((unread, self._unread), (unlisted, self._unlisted))
+        words = "; ".join(text.format(count=count) for text, count in counted if count)
         return SourceStatus(
             cluster=self._of.cluster,
             source=SOURCE,
@@ -189,8 +193,9 @@ class RoundFacts:
 
     def _shared_through_mps(self, card: CardReading, owners: dict[int, ProcessOwner]) -> Iterator[Fact]:
         holders = self._kept.holders
-        pods = sorted({*mps_pods(card, owners), *(holders(card.uuid) if holders is not None else ())})
-        among = ", ".join(pods[:16]) or "pods that cannot be listed"
+        pods = sorted(set(holders(card.uuid))) if holders is not None else []
+        clients = mps_pods(card, owners)
+        among = _among(pods, clients)
         servers = sorted(pid for pid, owner in owners.items() if owner.mps_server and _lists(card, pid))
         yield from self._troubles.tell(
             self._ctx,
@@ -201,6 +206,7 @@ class RoundFacts:
             evidence={
                 "node": self._of.node,
                 "pods": pods,
+                "client_pod_uids": list(clients),
                 "server_pods": sorted({owners[pid].pod_uid or "host" for pid in servers}),
             },
         )
@@ -275,6 +281,17 @@ class RoundFacts:
         if self._kept.said.is_news("inventory", word, self._of.at):
             self._inventoried = True
             yield from inventory
+
+
+def _among(pods: Sequence[str], client_uids: Sequence[str]) -> str:
+    """The pods behind an MPS server, each once: by the names that the kubelet lists, else by the uids of its clients' cgroups."""
+    named = ", ".join((pods or client_uids)[:16]) or "pods that cannot be listed"
+    more = len(client_uids) - len(pods)
+    if not pods or more <= 0:
+        return named
+    return named + ngettext(
+        " and {count} pod that the kubelet does not list", " and {count} pods that the kubelet does not list", more
+    ).format(count=more)
 
 
 def _lists(card: CardReading, pid: int) -> bool:
