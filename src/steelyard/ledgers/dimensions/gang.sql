@@ -1,6 +1,6 @@
 -- One row per Workload, PodGroup and Volcano job that was seen: its latest word, and of earlier ones what the latest no longer tells.
 -- evictions_count, evictions_first_count: evictions that it counts, lately and when it was first seen. whole_seen_at: the last sighting before a Volcano job
--- was ever restarted. inactive_at: since when it is known to be deactivated. gone_at: deletion asked for, told by the audit log, or seen by a watch.
+-- was ever restarted. running_count: its running tasks, as its status counts them. inactive_at: since when it is known to be deactivated. gone_at: deletion asked for, told by the audit log, or seen by a watch.
 WITH seen AS (
   SELECT *, CASE WHEN evictions = '[]' THEN 0 ELSE evictions_counted(evictions) END AS evictions_count
   FROM fact.gang
@@ -18,6 +18,7 @@ gangs AS (
     min(created_at) AS created_at, min(deletion_at) AS deletion_at, min(finished_at) AS finished_at,
     min(occurred_at) AS first_seen_at, max(occurred_at) AS last_seen_at,
     max(evictions_count) AS evictions_count, arg_min(evictions_count, occurred_at) AS evictions_first_count,
+    arg_max(coalesce(running_count, -1), occurred_at) AS running_count,
     arg_max(outcome, occurred_at) AS outcome, arg_max(retry_count, occurred_at) AS retry_count,
     max(occurred_at) FILTER (WHERE coalesce(retry_count, 0) = 0) AS whole_seen_at,
     min(occurred_at) FILTER (WHERE NOT active) AS inactive_at
@@ -60,6 +61,7 @@ SELECT
   greatest(g.evictions_count, CASE WHEN g.past_run_us > 0 THEN 1 ELSE 0 END) AS evictions_count,
   CASE WHEN g.past_run_us > 0 AND g.evictions_count = 0 THEN 1 ELSE g.evictions_first_count END AS evictions_first_count,
   g.whole_seen_at, g.last_seen_at AS last_word_at, g.outcome, g.retry_count,
+  CASE WHEN g.running_count >= 0 THEN g.running_count END AS running_count,
   CASE WHEN NOT g.active THEN g.inactive_at END AS inactive_at
 FROM gangs AS g
 LEFT JOIN gone AS o ON o.cluster = g.cluster AND o.object_uid = g.object_uid

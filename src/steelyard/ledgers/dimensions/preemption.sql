@@ -1,7 +1,7 @@
 -- One row per preemption, of the several words that tell of it (the victim's condition, both events, the audit log): words about one demand that are
 -- at most five seconds apart are one; a word whose instant is only a bound (`before`) belongs to the last one that is dated, or stands alone.
 -- A preemptor that is known as a demand is believed before one that is only named, that before a uid that nothing has. pods_count: victims' pods that
--- were named (0 = the demand as a whole).
+-- were named (0 = the demand as a whole). preemptor_uids_count: more than one, and the words contradict each other.
 WITH words AS (
   SELECT
     p.cluster, p.occurred_at, p.time_basis, p.evidence, p.decided_by, p.cause, p.victim_kind, p.victim_uid, p.victim_namespace, p.victim_name,
@@ -81,6 +81,7 @@ SELECT
   coalesce(arg_max(t.queue, r.strength), max(r.preemptor_queue)) AS preemptor_queue,
   coalesce(max(r.preemptor_priority), arg_max(t.priority, r.strength)) AS preemptor_priority,
   arg_max(t.tenant, r.strength) AS preemptor_tenant, max(r.node) AS node,
+  count(DISTINCT r.preemptor_uid) AS preemptor_uids_count,
   string_agg(DISTINCT r.evidence, ', ' ORDER BY r.evidence) AS evidence, count(*) AS words_count
 FROM ranked AS r
 LEFT JOIN dim.demand AS v ON v.cluster = r.cluster AND v.demand_id = r.victim_demand_id

@@ -40,6 +40,9 @@ STEMS: Final = (
     "step",
     "preemption",
     "outcome",
+    "eviction",
+    "refusal",
+    "evidence_span",
 )
 """``tenant_rule`` and ``model_weight`` come from the settings alone; ``mig_profile`` needs the vendor's table."""
 
