@@ -66,7 +66,7 @@ def _step(walk: Walk, at: int, what: str) -> None:
         return
     if what == "backoff":
         if walk.state == "waiting" and walk.since != walk.created and at <= walk.seen_at:
-            walk.add("backoff", walk.since, at)
+            walk.add("backoff", walk.since, at, "requeued")
             walk.since, walk.state = at, "waiting again"
         elif walk.state == "waiting" and walk.since != walk.created:
             walk.state = "staying away"
@@ -99,7 +99,7 @@ def _evict(walk: Walk, at: int, what: str) -> None:
 
 def _release(walk: Walk, at: int) -> None:
     if walk.state in ("evicted", "deactivated"):
-        walk.add("release_lag", walk.since, at)
+        walk.add("release_lag", walk.since, at, "released")
         walk.state = "off" if walk.state == "deactivated" else "waiting"
         walk.since = at
     elif walk.state == "reserved":

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from steelyard.definitions.queue_wait import STAGES, STEPS, UNKNOWN_REASONS
+from steelyard.definitions.queue_wait import ENDS, STAGES, STEPS, UNKNOWN_REASONS
 from steelyard.facts.base import Fact
 from steelyard.facts.gang import Gang
 from steelyard.facts.owner import Owner
@@ -118,14 +118,14 @@ CASES: dict[str, tuple[list[Fact], list[tuple[Any, ...]]]] = {
     ),
     "an eviction proves a reservation that nobody saw": (
         [workload(100, evictions=evicted(1)), condition(30, "Evicted", reason="Preempted"), condition(31, "QuotaReserved", "False")],
-        [("queue", 0, 30, "reserved", "reservation_not_seen"), ("release_lag", 30, 31, None, None), ("queue", 31, None, None, None)],
+        [("queue", 0, 30, "reserved", "reservation_not_seen"), ("release_lag", 30, 31, "released", None), ("queue", 31, None, None, None)],
     ),
     "who is deactivated waits no more": (
         [
             workload(100, evictions=evicted(1), active=False), RESERVED, condition(70, "Evicted", reason="DeactivatedDueToAdmissionCheck"),
             condition(71, "QuotaReserved", "False"),
         ],
-        [("queue", 0, 60, "reserved", None), ("release_lag", 70, 71, None, None)],
+        [("queue", 0, 60, "reserved", None), ("release_lag", 70, 71, "released", None)],
     ),
     "deactivated while it waited": (
         [workload(100, evictions=evicted(1), active=False), condition(70, "Evicted", reason="Deactivated")],
@@ -146,7 +146,7 @@ CASES: dict[str, tuple[list[Fact], list[tuple[Any, ...]]]] = {
             condition(70, "Evicted", reason="PodsReadyTimeout"), condition(72, "QuotaReserved", "False"),
         ],
         [
-            ("queue", 0, 60, "reserved", None), ("release_lag", 70, 72, None, None), ("backoff", 72, 90, None, None),
+            ("queue", 0, 60, "reserved", None), ("release_lag", 70, 72, "released", None), ("backoff", 72, 90, "requeued", None),
             ("queue", 90, None, None, None),
         ],
     ),
@@ -210,7 +210,7 @@ CASES: dict[str, tuple[list[Fact], list[tuple[Any, ...]]]] = {
     ),
     "a watch sees a gate lifted, which is a bound": (
         [pod(100, scheduled_at=30), gated(), gated(reason="Unschedulable", seen=12)],
-        [("gate", 0, 12, None, "end_not_stamped"), ("scheduler", 12, 30, "scheduled", "end_not_stamped")],
+        [("gate", 0, 12, "ungated", "end_not_stamped"), ("scheduler", 12, 30, "scheduled", "end_not_stamped")],
     ),
     "a pod of Kueue whose workload nobody saw tells no wait": (
         [pod(100, scheduled_at=30), owner(labels='{"kueue.x-k8s.io/managed": "true"}')],
@@ -295,11 +295,14 @@ def test_the_words_of_the_ledger_are_those_of_the_definition() -> None:
                 ]
             )  # type: ignore[arg-type]
         post(store)
-        stages, reasons = (
+        stages, reasons, ends = (
             {row[0] for row in store.rows(f"SELECT DISTINCT {column} FROM ledger.wait WHERE {column} IS NOT NULL")}
-            for column in ("stage", "unknown_reason")
+            for column in ("stage", "unknown_reason", "ended_by")
         )
+        endless = store.rows("SELECT count(*) FROM ledger.wait WHERE (ended_at IS NULL) <> (ended_by IS NULL)")
         steps = {row[0] for row in store.rows("SELECT DISTINCT step FROM dim.step")}
     assert stages == set(STAGES)
     assert reasons <= set(UNKNOWN_REASONS)
     assert steps == set(STEPS)
+    assert ends == set(ENDS)
+    assert endless == [(0,)]

@@ -39,6 +39,20 @@ have it again within one."""
 WAITING: Final = {"workload": "queue", "pod_group": "queue", "pod": "scheduler"}
 """The stage by kind of demand whose length is the queueing delay."""
 
+ENDS: Final = (
+    "reserved",
+    "admitted",
+    "scheduled",
+    "running",
+    "evicted",
+    "released",
+    "requeued",
+    "ungated",
+    "abandoned",
+)
+"""What ends a stage: a row that has an end names one of them. ``released``: the quota of a run was given back. ``requeued``: the back-off was over.
+``ungated``: a scheduler may look at the pod."""
+
 SERVED: Final = ("reserved", "scheduled", "running")
 """What ends a wait as an event; all else, and no end, censors it."""
 
