@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import ssl
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -12,14 +13,17 @@ Behaviour = Callable[[socket.socket, bytes, threading.Event], None]
 
 
 @contextmanager
-def wild_server(behave: Behaviour) -> Iterator[int]:
-    """A server whose every connection is handed to ``behave``; its port."""
+def wild_server(behave: Behaviour, tls: ssl.SSLContext | None = None) -> Iterator[int]:
+    """A server whose every connection is handed to ``behave``; its port. ``tls``: it speaks TLS."""
     over = threading.Event()
     listener = socket.create_server(("127.0.0.1", 0))
     threads: list[threading.Thread] = []
 
     def serve(connection: socket.socket) -> None:
-        with connection, suppress(OSError):
+        with (
+            suppress(OSError),
+            connection if tls is None else tls.wrap_socket(connection, server_side=True) as connection,
+        ):
             connection.settimeout(60)
             head = b""
             while b"\r\n\r\n" not in head and (part := connection.recv(65_536)):

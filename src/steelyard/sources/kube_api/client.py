@@ -12,10 +12,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import socket
 import subprocess
-import threading
-import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +21,8 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from steelyard.primitives.errors import SourceUnavailable
+from steelyard.sources.kube_api.connections import Connections, Exchange
+from steelyard.sources.shared.time_limit import TimeLimit
 
 if TYPE_CHECKING:
     from lightkube.config.kubeconfig import SingleConfig
@@ -84,9 +83,7 @@ class ClusterClient:
         from lightkube.config import client_adapter
 
         self._request_seconds = request_seconds
-        self._lock = threading.Lock()
-        self._sockets: set[socket.socket] = set()
-        self._closed = False
+        self._connections = Connections()
         self.date = ""
         try:
             parameters = client_adapter.ConnectionParams()
@@ -103,8 +100,10 @@ class ClusterClient:
         params: Mapping[str, str],
         read_seconds: float | None = None,
         accept: str = "application/json",
+        whole_seconds: float | None = None,
     ) -> Iterator[Iterator[bytes]]:
-        """The chunks of an answer's body, while the context is open. ``read_seconds``: the longest silence (None: that of a plain request).
+        """The chunks of an answer's body, while the context is open. ``read_seconds``: the longest silence, and the longest that its head as a
+        whole may take (None: that of a plain request). ``whole_seconds``: the longest that its body may take (None: as long as something comes).
 
         Raises ApiRefusal for any status but 200, SourceUnavailable where there is no answer, also in the middle of it.
         """
@@ -112,24 +111,31 @@ class ClusterClient:
 
         silence = self._request_seconds if read_seconds is None else read_seconds
         timeout = httpx2.Timeout(self._request_seconds, connect=CONNECT_SECONDS, read=silence)
-        try:
-            request = self._http.build_request(
-                "GET", path, params=dict(params), headers={"Accept": accept}, timeout=timeout
-            )
-            response = self._http.send(request, stream=True)
-        except _faults() as error:
-            raise self._unavailable(error) from error
-        self.date = response.headers.get("date", "")[:100]
-        opened = self._note(response)
-        try:
-            if response.status_code != 200:
-                raise _refusal(response.status_code, response.headers, self._guarded(response.iter_bytes()))
-            yield self._guarded(response.iter_bytes())
-        finally:
-            with self._lock:
-                self._sockets.discard(opened) if opened is not None else None
-            with contextlib.suppress(*_faults()):
-                response.close()
+        exchange = Exchange(self._connections, silence)
+        told = {"trace": exchange.note}
+        with contextlib.closing(exchange):
+            try:
+                request = self._http.build_request(
+                    "GET", path, params=dict(params), headers={"Accept": accept}, timeout=timeout, extensions=told
+                )
+                response = self._http.send(request, stream=True)
+            except _faults() as error:
+                if exchange.is_late:
+                    raise SourceUnavailable(f"{path}: no whole head of an answer within {silence:g} s") from error
+                raise self._unavailable(error) from error
+            exchange.answered(response.extensions.get("network_stream"))
+            self.date = response.headers.get("date", "")[:100]
+            is_refused = response.status_code != 200
+            limited = exchange.within(self._request_seconds if is_refused else whole_seconds)
+            try:
+                with limited as limit:
+                    chunks = self._guarded(response.iter_bytes(), limit, path)
+                    if is_refused:
+                        raise _refusal(response.status_code, response.headers, chunks)
+                    yield chunks
+            finally:
+                with contextlib.suppress(*_faults()):
+                    response.close()
 
     def read(self, path: str, params: Mapping[str, str], bytes_max: int, accept: str = "application/json") -> bytes:
         """A whole body, of at most ``bytes_max`` bytes and within ``SLOWEST`` times the time of a request.
@@ -138,50 +144,32 @@ class ClusterClient:
         """
         parts: list[bytes] = []
         size = 0
-        latest = time.monotonic() + SLOWEST * self._request_seconds
-        with self.stream(path, params, accept=accept) as chunks:
+        with self.stream(path, params, accept=accept, whole_seconds=SLOWEST * self._request_seconds) as chunks:
             for chunk in chunks:
                 size += len(chunk)
                 if size > bytes_max:
                     raise OverflowError(f"expected at most {bytes_max} bytes from {path}, found more")
-                if time.monotonic() > latest:
-                    raise SourceUnavailable(f"{path} is still being sent after {SLOWEST * self._request_seconds:g} s")
                 parts.append(chunk)
         return b"".join(parts)
 
     def close(self) -> None:
         """End all connections; a read that waits in another thread ends at once. Twice is harmless."""
-        with self._lock:
-            self._closed = True
-            sockets = list(self._sockets)
-        for each in sockets:
-            with contextlib.suppress(OSError, ValueError):
-                socket.socket.shutdown(each, socket.SHUT_RDWR)
+        self._connections.close()
         with contextlib.suppress(*_faults()):
             self._http.close()
 
-    def _note(self, response: Any) -> socket.socket | None:
-        """Remember the answer's socket, so that ``close`` can cut it."""
-        stream = response.extensions.get("network_stream")
-        opened = stream.get_extra_info("socket") if stream is not None else None
-        if not isinstance(opened, socket.socket):
-            return None
-        with self._lock:
-            self._sockets.add(opened)
-            closed = self._closed
-        if closed:
-            with contextlib.suppress(OSError, ValueError):
-                socket.socket.shutdown(opened, socket.SHUT_RDWR)
-        return opened
-
-    def _guarded(self, chunks: Iterator[bytes]) -> Iterator[bytes]:
+    def _guarded(self, chunks: Iterator[bytes], limit: TimeLimit, path: str) -> Iterator[bytes]:
+        """The chunks. An answer that was cut is no whole one, also where its end is told by nothing but the connection's."""
         try:
             yield from chunks
         except _faults() as error:
-            raise self._unavailable(error) from error
+            if not limit.is_over:
+                raise self._unavailable(error) from error
+        if limit.is_over:
+            raise SourceUnavailable(f"{path} is still being sent after {limit.seconds:g} s")
 
     def _unavailable(self, error: BaseException) -> SourceUnavailable:
-        return SourceUnavailable("the connection was closed" if self._closed else _words(error))
+        return SourceUnavailable("the connection was closed" if self._connections.is_closed else _words(error))
 
 
 def lines_of(chunks: Iterator[bytes], line_bytes_max: int) -> Iterator[bytes | None]:

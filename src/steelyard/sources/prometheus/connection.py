@@ -1,7 +1,6 @@
 """The one connection that an ``Asker`` has open, so that it can be cut from another thread.
 
-The trick to know: a read on a socket waits for its next byte only, so a server that sends a byte now and then is never late; a second
-descriptor of the same connection is kept, by which it is shut down whatever layer (TLS too) is reading it.
+The trick to know: a second descriptor of the same connection is kept, by which it is shut down whatever layer (TLS too) is reading it.
 """
 
 from __future__ import annotations
@@ -9,17 +8,11 @@ from __future__ import annotations
 import os
 import socket
 import threading
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from typing import Any
 
-
-@dataclass(slots=True)
-class Watch:
-    """Over one exchange. ``is_over``: its time passed, and the connection was cut."""
-
-    is_over: bool = False
+from steelyard.sources.shared.time_limit import TimeLimit, shut, time_limit
 
 
 class OpenConnection:
@@ -46,25 +39,9 @@ class OpenConnection:
         if is_cut:
             self._shut()
 
-    @contextmanager
-    def within(self, seconds: float) -> Iterator[Watch]:
+    def within(self, seconds: float) -> AbstractContextManager[TimeLimit]:
         """For the length of an exchange: cut the connection after so many seconds."""
-        watch = Watch()
-        ended = threading.Event()
-
-        def over() -> None:
-            if not ended.is_set():
-                watch.is_over = True
-                self._shut()
-
-        timer = threading.Timer(seconds, over)
-        timer.daemon = True
-        timer.start()
-        try:
-            yield watch
-        finally:
-            ended.set()
-            timer.cancel()
+        return time_limit(seconds, self._shut)
 
     def cut(self) -> None:
         """End what is under way, and whatever is opened from now on. Twice is harmless."""
@@ -79,5 +56,4 @@ class OpenConnection:
     def _shut(self) -> None:
         with self._lock:
             if self._open is not None:
-                with suppress(OSError):
-                    self._open.shutdown(socket.SHUT_RDWR)
+                shut(self._open)
