@@ -24,6 +24,15 @@ from steelyard.sources.shared.pods import PodView, mapping_of, parse_pod, text_o
 LISTED: Final[Mapping[str, str]] = {"Pod": "pods", "Node": "nodes", "Event": "events"}
 """Kinds whose listing is a fact of its own, with the word for it."""
 
+WORKLOADS: Final = "workloads.kueue.x-k8s.io"
+GANGS: Final[Mapping[tuple[str, str], str]] = {
+    ("Workload", "kueue.x-k8s.io"): WORKLOADS,
+    ("PodGroup", "scheduling.volcano.sh"): "podgroups.scheduling.volcano.sh",
+    ("Job", "batch.volcano.sh"): "jobs.batch.volcano.sh",
+}
+"""What is asked for together, by kind and group: a listing that no longer names one says that it is gone. An empty list says nothing, for it
+does not tell of what it is one."""
+
 PodReader = Callable[[PodView, ReadContext], Iterable[Fact]]
 AllocationReader = Callable[[PodView, ReadContext, Mapping[str, Device]], Iterable[Fact]]
 ObjectReader = Callable[[Mapping[str, Any], ReadContext], Iterable[Fact]]
@@ -46,11 +55,12 @@ class Readers:
 
 def all_readers() -> Readers:
     """Every reader of Kubernetes objects that there is."""
-    from steelyard.sources import kueue, volcano
+    from steelyard.sources import kubeflow, kueue, ray, volcano
     from steelyard.sources.hami import allocations as hami_allocations
     from steelyard.sources.hami import decisions as hami_decisions
     from steelyard.sources.hami import registers as hami_registers
     from steelyard.sources.kube_api.events import read_event
+    from steelyard.sources.kube_api.jobs import is_job, read_job
     from steelyard.sources.kube_api.node_topology import is_node_topology, read_node_topology
     from steelyard.sources.kube_api.nodes import read_node
     from steelyard.sources.kube_api.ownership import has_ownership, read_ownership
@@ -79,6 +89,9 @@ def all_readers() -> Readers:
             (has_ownership, read_ownership),
             (kueue.has_facts, kueue.read_object),
             (volcano.has_volcano, volcano.read_volcano),
+            (is_job, read_job),
+            (ray.is_ray, ray.read_ray),
+            (kubeflow.is_training_job, kubeflow.read_training_job),
             (is_resource_quota, read_resource_quota),
             (is_node_topology, read_node_topology),
         ),
@@ -122,12 +135,22 @@ class _Tally:
     faults_count: int = 0
     replaced: bool = False
     namespaces: set[str] = field(default_factory=set)
-    workload_namespaces: set[str] = field(default_factory=set)
+    gang_namespaces: dict[str, set[str]] = field(default_factory=dict)
     all_namespaces: bool = False
 
     def member(self, kind: str, whole: bool) -> None:
         """Note an object (or an empty list) of a kind, and whether what holds it is a complete list."""
         self.complete[kind] = self.complete.get(kind, True) and whole
+
+    def gang(self, kind: str, item: Mapping[str, Any], whole: bool) -> None:
+        """Note an object that asks for several pods together; one without a uid cannot be missed."""
+        metadata = mapping_of(item.get("metadata"))
+        word = GANGS.get((kind, str(item.get("apiVersion")).partition("/")[0]))
+        if word is not None:
+            uid = text_of(metadata.get("uid"))
+            self.member(word, whole and bool(uid))
+            self.seen.setdefault(word, []).append(uid or "")
+            self.gang_namespaces.setdefault(word, set()).add(text_of(metadata.get("namespace")) or "default")
 
     def refuse(self, ctx: ReadContext, error: SourceMalformed, line: int) -> Iterator[Fact]:
         """Count a refused object and say so, up to the bound."""
@@ -150,17 +173,20 @@ class _Tally:
     @property
     def lists_workloads(self) -> bool:
         """Whether all of the cluster's Workloads are here: a complete list that is not of one namespace."""
-        reaches = len(self.workload_namespaces) > 1 or self.all_namespaces
-        whole = self.complete.get("Workload", False) and not self.refused_count and not self.faults_count
-        return reaches and whole
+        return self.is_listed(WORKLOADS) and self.scope(WORKLOADS) == "cluster"
+
+    def is_listed(self, kind: str) -> bool:
+        """Whether objects of the kind are here, and all that there are."""
+        return kind in self.complete and self.is_complete(kind)
 
     def scope(self, kind: str) -> str:
-        """How far a listing reaches. Pods of one namespace alone are most likely ``kubectl get pods -n``: their absence says nothing of the
+        """How far a listing reaches. Pods (or gangs) of one namespace alone are most likely ``kubectl get pods -n``: their absence says nothing of the
         others, while a listing of all namespaces names the cluster's own pods too. A List does not say what was asked for; a person may
         (``all_namespaces``)."""
-        if kind != "Pod" or len(self.namespaces) != 1 or self.all_namespaces:
+        namespaces = self.namespaces if kind == "Pod" else self.gang_namespaces.get(kind, ())
+        if len(namespaces) != 1 or self.all_namespaces:
             return "cluster"
-        return f"namespace/{next(iter(self.namespaces))}"
+        return f"namespace/{next(iter(namespaces))}"
 
     def remarks(self, ctx: ReadContext) -> Iterator[Fact]:
         """One finding per kind without a reader, and one for what the bounds kept back."""
@@ -235,6 +261,7 @@ class KubernetesObjects:
                 except READER_FAULTS as error:
                     yield from tally.fail(ctx, error, _subject_of(kind, item))
                 tally.member(kind, whole)
+                tally.gang(kind, item, whole)
         later.has_claims = len(self.claims) + len(self.slices) > before[0]
         later.has_nodes = len(self.nodes) > before[1]
         self.workloads_listed = self.workloads_listed or tally.lists_workloads
@@ -270,8 +297,6 @@ class KubernetesObjects:
         elif kind == "ResourceSlice":
             self.slices.append(item)
         elif reading := [reader for is_its_own, reader in readers.others if is_its_own(kind, item)]:
-            if kind == "Workload":
-                tally.workload_namespaces.add(text_of(metadata.get("namespace")) or "default")
             for read_other in reading:
                 yield from read_other(item, kind, ctx)
         else:
@@ -286,6 +311,10 @@ class KubernetesObjects:
                 complete = tally.is_complete(kind)
                 listed = Listing(word, tally.scope(kind), complete, self.gap_max_us, self.as_of_basis)
                 yield from read_listing(listed, tally.seen[kind], ctx)
+        for word in GANGS.values():
+            if tally.is_listed(word):
+                listed = Listing(word, tally.scope(word), True, None, self.as_of_basis)
+                yield from read_listing(listed, tally.seen[word], ctx)
 
     def read_allocations(
         self, views: Sequence[PodView], ctx: ReadContext, cards: Mapping[str, Device]

@@ -18,9 +18,11 @@ class Gang(Fact, frozen=True, kw_only=True):
     min_count: how many must run at once, None = all. gpu_milli: what it asks for in all, in thousandths of a card; None = not readable or not
     in cards. demand, admitted: JSON objects resource -> thousandths, asked for and assigned (``admitted`` after reclaim). flavors: JSON object
     resource -> flavor. phase: as written (Volcano), else derived from the conditions: ``pending``, ``reserved``, ``admitted``, ``evicted``,
-    ``finished``. outcome: ``succeeded``, ``succeeded_with_failed_pods``, ``failed``, ``replaced``, ``out_of_sync``, ``owner_not_found``, ``aborted``,
+    ``finished``; of jobs ``suspended``, ``pending``, ``running``, ``restarting``, ``finished`` (Ray's as written).
+    outcome: ``succeeded``, ``succeeded_with_failed_pods``, ``failed``, ``replaced``, ``out_of_sync``, ``owner_not_found``, ``aborted``,
     ``terminated`` (a policy or an operator ended it: its pods tell whether by a failure or a preemption); None while it lives.
-    active: False = deactivated. requeue_count, requeue_at: of the back-off. retry_count, retry_max: of Volcano. running_count .. pending_count:
+    active: False = deactivated or suspended. requeue_count, requeue_at: of the back-off. retry_count, retry_max: how often it was started
+    anew and may be, None = not told. running_count .. pending_count:
     of its pods, as its status counts tasks. evictions: JSON list of {reason, cause, count}. past_run_us: run time of earlier admissions.
     details: JSON object of the rest.
     """

@@ -50,6 +50,8 @@ TRANSITION_KINDS: Final[Mapping[str, frozenset[str]]] = {
     "RayJob": frozenset({"ray.io"}),
     "RayCluster": frozenset({"ray.io"}),
     "RayService": frozenset({"ray.io"}),
+    "PyTorchJob": frozenset({"kubeflow.org"}),
+    "MPIJob": frozenset({"kubeflow.org"}),
 }
 """Kinds whose changes are facts, with the groups that a kind of that name counts in."""
 

@@ -17,12 +17,12 @@ from steelyard.facts.base import Fact
 from steelyard.facts.gang import Gang
 from steelyard.primitives.instant import Instant
 from steelyard.sources.shared.context import ReadContext
+from steelyard.sources.shared.object_identity import identity_of, short
 from steelyard.sources.shared.plain_text import plain
 from steelyard.sources.shared.pods import instant_of, integer_of, list_of, mapping_of, text_of
 from steelyard.sources.shared.resource_amounts import gpu_milli_of, scaled, summed, template_amounts, to_json
 from steelyard.sources.volcano.durations import parse_go_duration
 from steelyard.sources.volcano.gang_message import SOURCE
-from steelyard.sources.volcano.identity import identity_of, short
 
 JOB_GROUP: Final = "batch.volcano.sh"
 QUEUE_DEFAULT: Final = "default"

@@ -17,11 +17,11 @@ from steelyard.facts.decision import Decision
 from steelyard.facts.gang import Gang
 from steelyard.primitives.instant import Instant
 from steelyard.sources.shared.context import ReadContext
+from steelyard.sources.shared.object_identity import Identity, identity_of, short
 from steelyard.sources.shared.plain_text import plain
 from steelyard.sources.shared.pods import instant_of, integer_of, list_of, mapping_of, text_of
 from steelyard.sources.shared.resource_amounts import amounts_of, gpu_milli_of, to_json
 from steelyard.sources.volcano.gang_message import SOURCE, parse_gang_message
-from steelyard.sources.volcano.identity import Identity, identity_of, short
 
 POD_GROUP_GROUP: Final = "scheduling.volcano.sh"
 QUEUE_DEFAULT: Final = "default"

@@ -16,10 +16,10 @@ from steelyard.facts.queue import Queue
 from steelyard.facts.quota import Quota
 from steelyard.sources.shared.accelerators import CARDS, MIG, meaning_of
 from steelyard.sources.shared.context import ReadContext
+from steelyard.sources.shared.object_identity import identity_of, short
 from steelyard.sources.shared.pods import integer_of, mapping_of
 from steelyard.sources.shared.resource_amounts import amounts_of, to_json
 from steelyard.sources.volcano.gang_message import SOURCE
-from steelyard.sources.volcano.identity import identity_of, short
 
 QUEUE_KIND: Final = "volcano_queue"
 _STATES: Final = {"Open": "active", "Closed": "closed", "Closing": "closing"}

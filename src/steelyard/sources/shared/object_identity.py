@@ -1,4 +1,4 @@
-"""Who an object of Volcano's is: name, namespace, uid, stamps, and the controller it belongs to."""
+"""Who an object of a queue or a job system is: name, namespace, uid, stamps, and the controller it belongs to."""
 
 from __future__ import annotations
 
