@@ -13,9 +13,7 @@ from steelyard.primitives.i18n import _
 from steelyard.store import Store
 from steelyard.surfaces.shared.ports import Question, StoryRequest
 
-_LEDGER_TABLES: Final = (
-    "SELECT table_name FROM information_schema.tables WHERE table_schema IN ('ledger', 'dim')"
-)
+_LEDGER_TABLES: Final = "SELECT table_name FROM information_schema.tables WHERE table_schema IN ('ledger', 'dim')"
 
 
 def check_question(number: int, question: Question) -> None:

@@ -180,8 +180,8 @@ class _Tally:
         return kind in self.complete and self.is_complete(kind)
 
     def scope(self, kind: str) -> str:
-        """How far a listing reaches. Pods (or gangs) of one namespace alone are most likely ``kubectl get pods -n``: their absence says nothing of the
-        others, while a listing of all namespaces names the cluster's own pods too. A List does not say what was asked for; a person may
+        """How far a listing reaches. Pods (or gangs) of one namespace alone are most likely ``kubectl get pods -n``: their absence says nothing
+        of the others, while a listing of all namespaces names the cluster's own pods too. A List does not say what was asked for; a person may
         (``all_namespaces``)."""
         namespaces = self.namespaces if kind == "Pod" else self.gang_namespaces.get(kind, ())
         if len(namespaces) != 1 or self.all_namespaces:

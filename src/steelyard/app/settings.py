@@ -97,9 +97,9 @@ class Settings(BaseSettings):
     cluster: the name that facts carry where a command names none. grain_minutes: the ledgers' grain. floor_by_slots: a vGPU holds at least
     1 / split count. history_days_max: how far back from the latest evidence the ledgers of time reach. leak_grace_minutes: quota that is
     admitted and without a live pod for longer is leaked. wait_ceiling_minutes: a request within its queue's own quota that waited no longer is
-    fulfilled. model_weights: model glob -> weight of a normalised GPU-hour (reference = 1). hami_memory_scaling: node -> factor of HAMi's ``--device-memory-scaling``. hami_timezone,
-    smi_timezone: the zones in which the scheduler's handshake stamps and the hosts' nvidia-smi stamps are written. scrape, prometheus,
-    kubernetes, audit_log: what ``steelyard serve`` collects.
+    fulfilled. model_weights: model glob -> weight of a normalised GPU-hour (reference = 1). hami_memory_scaling: node -> factor of HAMi's
+    ``--device-memory-scaling``. hami_timezone, smi_timezone: the zones in which the scheduler's handshake stamps and the hosts'
+    nvidia-smi stamps are written. scrape, prometheus, kubernetes, audit_log: what ``steelyard serve`` collects.
     """
 
     model_config = SettingsConfigDict(

@@ -165,7 +165,9 @@ class RemoteStories:
         """The story, as the server tells it. Raises what the server's own ``Stories`` raises, and SourceUnavailable."""
         found = {"name": request.name, "kind": request.kind, "cluster": request.cluster, "at": _stamp(request.at)}
         parameters = [(key, value) for key, value in found.items() if value is not None]
-        return answer_of(self._client.get("/why", [*parameters, ("explain", "true")] if request.explain else parameters))
+        return answer_of(
+            self._client.get("/why", [*parameters, ("explain", "true")] if request.explain else parameters)
+        )
 
 
 def question_parameters(question: Question) -> list[tuple[str, str]]:
