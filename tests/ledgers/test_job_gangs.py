@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from steelyard.facts.base import Fact
 from steelyard.facts.gang import Gang
@@ -53,3 +54,13 @@ def test_a_job_is_no_demand_and_doubles_none(kind: str, group: str) -> None:
 
 def test_a_job_of_volcano_is_one() -> None:
     assert [row[:2] for row in demands(job(group="batch.volcano.sh"))] == [("pod_group", "j1")]
+
+
+def test_a_job_s_own_word_is_its_latest_although_pods_of_it_failed() -> None:
+    running = structs.replace(job(), occurred_at=at(50), phase="running", outcome=None, finished_at=None, retry_count=0)
+    with Store.open_memory() as store:
+        store.append([running, job(), workload(100)])
+        post(store)
+        (row,) = store.records("SELECT * FROM dim.job")
+    assert (row["object_uid"], row["phase"], row["outcome"], row["retry_count"]) == ("j1", "finished", "succeeded", 1)
+    assert (row["name"], row["queue"], row["gpu_milli"]) == ("train", "main", 8000)

@@ -40,6 +40,8 @@ STEMS: Final = (
     "step",
     "preemption",
     "outcome",
+    "job",
+    "quota_change",
     "eviction",
     "refusal",
     "evidence_span",
