@@ -260,7 +260,32 @@ QUOTA: Final = Ledger(
     findings_file="quota_findings.sql",
 )
 
-LEDGERS: Final[tuple[Ledger, ...]] = (HOLDING, SUPPLY, USAGE, WAIT, QUOTA)
+BREACH: Final = Ledger(
+    name="breach",
+    columns=ledger_columns(
+        """
+        cluster
+        rule
+        kind
+        broken_at TIMESTAMP
+        ended_at TIMESTAMP
+        known_to_at TIMESTAMP
+        queue
+        demand_id
+        victim_demand_id
+        segment BIGINT
+        policy
+        victim_gpu_milli BIGINT
+        cost_milli_us BIGINT
+        """
+    ),
+    sql_file="breach.sql",
+    open_when="ended_at IS NULL",
+    stages=("breach_overtaken", "breach_weight"),
+    ground=("fact.gang", "fact.preemption"),
+)
+
+LEDGERS: Final[tuple[Ledger, ...]] = (HOLDING, SUPPLY, USAGE, WAIT, QUOTA, BREACH)
 
 FINDINGS: Final = ("inventory_findings.sql", "evidence_findings.sql")
 """Findings that stand on facts and dimensions alone and belong to no ledger; columns as ``Ledger.findings_file``."""

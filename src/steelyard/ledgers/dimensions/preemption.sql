@@ -74,16 +74,16 @@ SELECT
   coalesce(max(r.victim_priority), any_value(v.priority)) AS victim_priority, any_value(v.gpu_milli) AS victim_gpu_milli,
   any_value(v.tenant) AS victim_tenant,
   count(DISTINCT CASE WHEN r.victim_kind = 'Pod' THEN coalesce(r.victim_name, r.victim_uid) END) AS pods_count,
-  arg_max(r.preemptor_demand_id, r.strength) FILTER (WHERE r.strength > 0) AS preemptor_demand_id,
-  arg_max(r.preemptor_uid, r.strength) FILTER (WHERE r.strength > 0) AS preemptor_uid,
-  coalesce(arg_max(t.namespace, r.strength), arg_max(r.preemptor_namespace, r.strength)) AS preemptor_namespace,
-  coalesce(arg_max(t.name, r.strength), arg_max(r.preemptor_name, r.strength)) AS preemptor_name,
-  coalesce(arg_max(t.queue, r.strength), max(r.preemptor_queue)) AS preemptor_queue,
-  coalesce(max(r.preemptor_priority), arg_max(t.priority, r.strength)) AS preemptor_priority,
-  arg_max(t.tenant, r.strength) AS preemptor_tenant, max(r.node) AS node,
+  arg_max(r.preemptor_demand_id, r.belief) FILTER (WHERE r.strength > 0) AS preemptor_demand_id,
+  arg_max(r.preemptor_uid, r.belief) FILTER (WHERE r.strength > 0) AS preemptor_uid,
+  coalesce(arg_max(t.namespace, r.belief), arg_max(r.preemptor_namespace, r.belief)) AS preemptor_namespace,
+  coalesce(arg_max(t.name, r.belief), arg_max(r.preemptor_name, r.belief)) AS preemptor_name,
+  coalesce(arg_max(t.queue, r.belief), max(r.preemptor_queue)) AS preemptor_queue,
+  coalesce(max(r.preemptor_priority), arg_max(t.priority, r.belief)) AS preemptor_priority,
+  arg_max(t.tenant, r.belief) AS preemptor_tenant, max(r.node) AS node,
   count(DISTINCT r.preemptor_uid) AS preemptor_uids_count,
   string_agg(DISTINCT r.evidence, ', ' ORDER BY r.evidence) AS evidence, count(*) AS words_count
-FROM ranked AS r
+FROM (SELECT *, (strength, coalesce(preemptor_demand_id, ''), coalesce(preemptor_uid, ''), evidence) AS belief FROM ranked) AS r
 LEFT JOIN dim.demand AS v ON v.cluster = r.cluster AND v.demand_id = r.victim_demand_id
 LEFT JOIN dim.demand AS t ON t.cluster = r.cluster AND t.demand_id = r.preemptor_demand_id
 GROUP BY r.cluster, r.victim_key, r.preemption_no

@@ -1,0 +1,76 @@
+-- name: jobs
+-- One row per job: the root of the owner chain of its requests (a RayJob for its clusters and pods, a JobSet for its jobs), of a CronJob each of its jobs.
+-- What serves without end (Deployments and the like), a node's own pods and pods alone are no jobs. Jobs of which a request was made in the window.
+WITH rooted AS (
+  SELECT
+    d.*, o.outcome, o.attempts_count, o.pods_seen_count AS pods_count_seen, o.pods_succeeded_count, o.pods_failed_count, o.pods_preempted_count,
+    CASE WHEN w.root_kind = 'CronJob' THEN w.object_kind WHEN w.root_kind IS NOT NULL THEN w.root_kind ELSE d.workload_kind END AS job_kind,
+    CASE WHEN w.root_kind = 'CronJob' THEN w.object_name WHEN w.root_kind IS NOT NULL THEN w.root_name ELSE d.workload_name END AS job_name
+  FROM dim.demand AS d
+  LEFT JOIN dim.outcome AS o ON o.cluster = d.cluster AND o.demand_id = d.demand_id
+  LEFT JOIN dim.gang AS g ON g.cluster = d.cluster AND g.object_uid = d.demand_id AND d.demand_kind <> 'pod'
+  LEFT JOIN dim.pod_owner AS p ON p.cluster = d.cluster AND p.pod_uid = d.demand_id AND d.demand_kind = 'pod'
+  LEFT JOIN dim.workload AS w
+    ON w.cluster = d.cluster AND w.object_uid = coalesce(g.owner_uid, p.owner_uid) AND w.object_kind NOT IN ('Pod', 'Workload', 'Node')
+  WHERE is_among(d.cluster, $cluster_wanted) AND is_among(d.queue, $queue_wanted) AND is_among(d.namespace, $namespace_wanted)
+    AND is_among(d.tenant, $tenant_wanted) AND is_among(d.priority, $priority_wanted) AND is_among(d.person, $person_wanted)
+    AND is_among(d.workload_kind || '/' || d.workload_name, $workload_wanted) AND is_among(d.demand_id, $demand_id_wanted)
+),
+requests AS (
+  SELECT *
+  FROM rooted
+  WHERE job_kind IS NOT NULL AND job_name IS NOT NULL
+    AND job_kind NOT IN ('Deployment', 'ReplicaSet', 'ReplicationController', 'StatefulSet', 'DaemonSet', 'Node', 'Pod', 'CronJob', 'Workload', 'PodGroup')
+),
+wanted AS (
+  SELECT DISTINCT cluster, namespace, job_kind, job_name
+  FROM requests
+  WHERE coalesce(created_at, first_seen_at) >= make_timestamp($from_us::BIGINT) AND coalesce(created_at, first_seen_at) < make_timestamp($to_us::BIGINT)
+),
+mine AS (SELECT r.* FROM requests AS r SEMI JOIN wanted AS w USING (cluster, namespace, job_kind, job_name)),
+waited AS (
+  SELECT
+    w.cluster, w.demand_id, CAST(sum(epoch_us(w.known_to_at) - epoch_us(w.started_at)) FILTER (WHERE w.unknown_reason IS NULL) AS BIGINT) AS wait_us,
+    count(*) FILTER (WHERE w.ended_at IS NULL) > 0 AS is_waiting, count(*) FILTER (WHERE w.unknown_reason IS NOT NULL) AS lost_count
+  FROM ledger.wait AS w
+  SEMI JOIN mine AS m ON m.cluster = w.cluster AND m.demand_id = w.demand_id
+  WHERE w.stage IN ('queue', 'gate', 'scheduler')
+  GROUP BY w.cluster, w.demand_id
+),
+evicted AS (
+  SELECT s.cluster, s.demand_id, count(*) AS evictions_count
+  FROM dim.step AS s
+  SEMI JOIN mine AS m ON m.cluster = s.cluster AND m.demand_id = s.demand_id
+  WHERE s.step = 'evicted'
+  GROUP BY s.cluster, s.demand_id
+),
+held AS (
+  SELECT
+    m.cluster, m.demand_id,
+    CAST(sum(h.share_at_least_ppm::HUGEINT * (epoch_us(h.known_to_at) - epoch_us(h.started_at)) // 1000000) AS BIGINT) AS gpu_us,
+    count(*) FILTER (WHERE h.share_ppm IS NULL) AS unknown_count
+  FROM dim.demand_pod AS m
+  JOIN ledger.holding AS h ON h.cluster = m.cluster AND h.pod_uid = m.pod_uid AND h.occupancy = 'held'
+  SEMI JOIN mine AS r ON r.cluster = m.cluster AND r.demand_id = m.demand_id
+  GROUP BY m.cluster, m.demand_id
+)
+SELECT
+  m.cluster, m.job_kind, m.namespace, m.job_name, min(m.tenant) AS tenant, min(m.person) AS person, min(m.queue) AS queue, count(*) AS requests_count,
+  CAST(sum(m.gpu_milli) AS BIGINT) AS gpu_milli, count(m.gpu_milli) = count(*) AS gpus_known, epoch_us(min(coalesce(m.created_at, m.first_seen_at))) AS created_us,
+  CASE WHEN count(m.end_kind) = count(*) THEN epoch_us(max(m.ended_at)) END AS ended_us,
+  CAST(max(w.wait_us) AS BIGINT) AS wait_us, coalesce(bool_or(w.is_waiting), FALSE) AS is_waiting, CAST(coalesce(sum(w.lost_count), 0) AS BIGINT) AS lost_count,
+  CAST(coalesce(sum(e.evictions_count), 0) AS BIGINT) AS evictions_count,
+  CAST(coalesce(sum(greatest(m.attempts_count - 1, 0)), 0) AS BIGINT) AS retries_count,
+  CAST(sum(coalesce(m.pods_failed_count, 0)) AS BIGINT) AS pods_failed_count, CAST(sum(coalesce(m.pods_count_seen, 0)) AS BIGINT) AS pods_seen_count,
+  CAST(coalesce(sum(m.pods_count) FILTER (WHERE m.demand_kind <> 'pod'), 0) AS BIGINT) AS pods_asked_count,
+  list_sort(list_distinct(list(m.outcome) FILTER (WHERE m.outcome IS NOT NULL AND m.demand_kind <> 'pod'))) AS outcomes,
+  list_sort(list_distinct(list(m.outcome) FILTER (WHERE m.outcome IS NOT NULL AND m.demand_kind = 'pod'))) AS pod_outcomes,
+  count(*) FILTER (WHERE m.demand_kind <> 'pod') AS gangs_count, count(*) FILTER (WHERE m.end_kind IS NULL) AS living_count,
+  CAST(coalesce(sum(h.gpu_us), 0) AS BIGINT) AS gpu_us, CAST(coalesce(sum(h.unknown_count), 0) AS BIGINT) AS shares_unknown_count,
+  count(h.demand_id) AS holders_count, count(*) OVER () AS total
+FROM mine AS m
+LEFT JOIN waited AS w ON w.cluster = m.cluster AND w.demand_id = m.demand_id
+LEFT JOIN evicted AS e ON e.cluster = m.cluster AND e.demand_id = m.demand_id
+LEFT JOIN held AS h ON h.cluster = m.cluster AND h.demand_id = m.demand_id
+GROUP BY m.cluster, m.job_kind, m.namespace, m.job_name
+ORDER BY gpu_us DESC, created_us, m.cluster, m.namespace, m.job_kind, m.job_name;
