@@ -1,7 +1,7 @@
 """Jobs as their owners know them: queueing, retries, success and GPU-hours of a RayJob, PyTorchJob or JobSet in one row.
 
 Q6 calls ``jobs``. A job is the root of the owner chain of its requests (``dim.workload``), so the pods of three RayClusters of one RayJob are
-one job. The trick to know: how a job ended is its own word where it has one (a Workload, a Volcano job); where its pods are all that was seen, it
+one job. The trick to know: how a job ended is its own word where it has one (the job, its Workload, a Volcano job); where its pods are all that was seen, it
 succeeded only if the last pod of each name did, and what was replaced, or never had an owner, is neither success nor failure.
 
 Sceptic's query: ``SELECT workload_kind, workload_name, count(*) FROM dim.demand GROUP BY ALL``.
@@ -81,8 +81,10 @@ def jobs(reading: Reading, scope: DemandScope) -> Jobs:
 
 
 def outcome_of(row: Record) -> str | None:
-    """How a job ended: by its gangs' own words, else by its pods; None = it lives, or nobody tells."""
-    if row["living_count"]:
+    """How a job ended: by its own word, else by its gangs', else by its pods; None = it lives, or nobody tells."""
+    if row["own_outcome"] is not None:
+        return str(row["own_outcome"])
+    if row["living_count"] or (row["has_own_word"] and row["ended_us"] is None):
         return None
     told = list(row["outcomes"] or ()) if row["gangs_count"] else list(row["pod_outcomes"] or ())
     if not told:

@@ -53,18 +53,30 @@ held AS (
   JOIN ledger.holding AS h ON h.cluster = m.cluster AND h.pod_uid = m.pod_uid AND h.occupancy = 'held'
   SEMI JOIN mine AS r ON r.cluster = m.cluster AND r.demand_id = m.demand_id
   GROUP BY m.cluster, m.demand_id
+),
+-- How the job itself says that it stands; of several under one name the last.
+own AS (
+  SELECT
+    cluster, namespace, object_kind AS job_kind, name AS job_name, arg_max(coalesce(outcome, ''), (created_at, object_uid)) AS outcome,
+    arg_max(coalesce(retry_count, -1), (created_at, object_uid)) AS retry_count, count(*) AS words_count,
+    count(finished_at) = count(*) AS is_finished, max(finished_at) AS finished_at
+  FROM dim.job
+  GROUP BY cluster, namespace, object_kind, name
 )
 SELECT
   m.cluster, m.job_kind, m.namespace, m.job_name, min(m.tenant) AS tenant, min(m.person) AS person, min(m.queue) AS queue, count(*) AS requests_count,
   CAST(sum(m.gpu_milli) AS BIGINT) AS gpu_milli, count(m.gpu_milli) = count(*) AS gpus_known, epoch_us(min(coalesce(m.created_at, m.first_seen_at))) AS created_us,
-  CASE WHEN count(m.end_kind) = count(*) THEN epoch_us(max(m.ended_at)) END AS ended_us,
+  CASE WHEN any_value(j.is_finished) THEN epoch_us(any_value(j.finished_at)) WHEN count(m.end_kind) = count(*) THEN epoch_us(max(m.ended_at)) END AS ended_us,
   CAST(max(w.wait_us) AS BIGINT) AS wait_us, coalesce(bool_or(w.is_waiting), FALSE) AS is_waiting, CAST(coalesce(sum(w.lost_count), 0) AS BIGINT) AS lost_count,
   CAST(coalesce(sum(e.evictions_count), 0) AS BIGINT) AS evictions_count,
-  CAST(coalesce(sum(greatest(m.attempts_count - 1, 0)), 0) AS BIGINT) AS retries_count,
+  CASE
+    WHEN any_value(j.retry_count) >= 0 THEN any_value(j.retry_count) ELSE CAST(coalesce(sum(greatest(m.attempts_count - 1, 0)), 0) AS BIGINT)
+  END AS retries_count,
   CAST(sum(coalesce(m.pods_failed_count, 0)) AS BIGINT) AS pods_failed_count, CAST(sum(coalesce(m.pods_count_seen, 0)) AS BIGINT) AS pods_seen_count,
   CAST(coalesce(sum(m.pods_count) FILTER (WHERE m.demand_kind <> 'pod'), 0) AS BIGINT) AS pods_asked_count,
   list_sort(list_distinct(list(m.outcome) FILTER (WHERE m.outcome IS NOT NULL AND m.demand_kind <> 'pod'))) AS outcomes,
   list_sort(list_distinct(list(m.outcome) FILTER (WHERE m.outcome IS NOT NULL AND m.demand_kind = 'pod'))) AS pod_outcomes,
+  nullif(any_value(j.outcome), '') AS own_outcome, count(j.words_count) > 0 AS has_own_word,
   count(*) FILTER (WHERE m.demand_kind <> 'pod') AS gangs_count, count(*) FILTER (WHERE m.end_kind IS NULL) AS living_count,
   CAST(coalesce(sum(h.gpu_us), 0) AS BIGINT) AS gpu_us, CAST(coalesce(sum(h.unknown_count), 0) AS BIGINT) AS shares_unknown_count,
   count(h.demand_id) AS holders_count, count(*) OVER () AS total
@@ -72,5 +84,6 @@ FROM mine AS m
 LEFT JOIN waited AS w ON w.cluster = m.cluster AND w.demand_id = m.demand_id
 LEFT JOIN evicted AS e ON e.cluster = m.cluster AND e.demand_id = m.demand_id
 LEFT JOIN held AS h ON h.cluster = m.cluster AND h.demand_id = m.demand_id
+LEFT JOIN own AS j ON j.cluster = m.cluster AND j.namespace = m.namespace AND j.job_kind = m.job_kind AND j.job_name = m.job_name
 GROUP BY m.cluster, m.job_kind, m.namespace, m.job_name
 ORDER BY gpu_us DESC, created_us, m.cluster, m.namespace, m.job_kind, m.job_name;

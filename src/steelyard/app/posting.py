@@ -29,6 +29,8 @@ def posting_parameters(settings: Settings) -> PostingParameters:
         wait_ceiling_us=settings.wait_ceiling_minutes * MINUTE_US,
         tenant_rules=rules or DEFAULT_RULES,
         model_weights=weights,
+        person_annotations=settings.person_annotations,
+        contacts=tuple(sorted(settings.contacts.items())),
     )
 
 

@@ -27,6 +27,7 @@ from steelyard.app.source_settings import (
     ScrapeSetting,
 )
 from steelyard.definitions.quota_balance import LEAK_GRACE_MINUTES, WAIT_CEILING_MINUTES
+from steelyard.ledgers.parameters import PERSON_ANNOTATIONS
 from steelyard.primitives.errors import UsageError
 from steelyard.primitives.i18n import _, is_spoken, languages
 from steelyard.sources.shared.context import ReadSettings, SharedScheme
@@ -41,6 +42,9 @@ _SECRET: Final = re.compile(
 _USER_IN_URL: Final = re.compile(r"//[^/@\s]*@")
 _STRICT: Final = ConfigDict(extra="forbid", frozen=True)
 _Weight = Annotated[float, Field(gt=0, le=1000, allow_inf_nan=False)]
+_Key = Annotated[str, Field(min_length=1, max_length=317)]
+_Namespace = Annotated[str, Field(min_length=1, max_length=253)]
+_Person = Annotated[str, Field(min_length=1, max_length=253)]
 _Scaling = Annotated[float, Field(gt=0, le=100, allow_inf_nan=False)]
 
 
@@ -97,7 +101,8 @@ class Settings(BaseSettings):
     cluster: the name that facts carry where a command names none. grain_minutes: the ledgers' grain. floor_by_slots: a vGPU holds at least
     1 / split count. history_days_max: how far back from the latest evidence the ledgers of time reach. leak_grace_minutes: quota that is
     admitted and without a live pod for longer is leaked. wait_ceiling_minutes: a request within its queue's own quota that waited no longer is
-    fulfilled. model_weights: model glob -> weight of a normalised GPU-hour (reference = 1). hami_memory_scaling: node -> factor of HAMi's
+    fulfilled. person_annotations: keys of annotations that name who is behind a pod. contacts: namespace -> who answers for it, where nobody else
+    is known. model_weights: model glob -> weight of a normalised GPU-hour (reference = 1). hami_memory_scaling: node -> factor of HAMi's
     ``--device-memory-scaling``. hami_timezone, smi_timezone: the zones in which the scheduler's handshake stamps and the hosts'
     nvidia-smi stamps are written. scrape, prometheus, kubernetes, audit_log: what ``steelyard serve`` collects.
     """
@@ -114,6 +119,8 @@ class Settings(BaseSettings):
     leak_grace_minutes: int = Field(default=LEAK_GRACE_MINUTES, ge=0, le=10_080)
     wait_ceiling_minutes: int = Field(default=WAIT_CEILING_MINUTES, ge=1, le=525_600)
     tenant_rules: tuple[TenantRule, ...] = ()
+    person_annotations: tuple[_Key, ...] = PERSON_ANNOTATIONS
+    contacts: dict[_Namespace, _Person] = Field(default_factory=dict)
     model_weights: dict[str, _Weight] = Field(default_factory=dict)
     shared_schemes: tuple[SchemeSetting, ...] = Field(default_factory=_default_schemes)
     hami_memory_scaling: dict[str, _Scaling] = Field(default_factory=dict)

@@ -20,6 +20,8 @@ from steelyard.primitives.instant import HOUR_US, MINUTE_US, DurationUs, Instant
 HISTORY_DAYS_MAX: Final = 3660
 """Ten years."""
 
+PERSON_ANNOTATIONS: Final = ("steelyard.io/owner",)
+
 
 @dataclass(frozen=True, slots=True)
 class ModelWeight:
@@ -43,6 +45,8 @@ class PostingParameters:
     than from an old estate, and would be posted grain by grain: it is left out, and findings name it.
     leak_grace_us: what is admitted and without a live pod for longer than this is leaked quota. wait_ceiling_us: a request within its queue's own
     quota that waited no longer than this was fulfilled.
+    person_annotations: keys of annotations that name who is behind a pod, the first that is there wins. contacts: (namespace, person), of requests
+    of which nobody else is known.
     Raises UsageError for a grain that cannot be set and a history of no day.
     """
 
@@ -54,6 +58,8 @@ class PostingParameters:
     history_days_max: int = HISTORY_DAYS_MAX
     leak_grace_us: DurationUs = LEAK_GRACE_MINUTES * MINUTE_US
     wait_ceiling_us: DurationUs = WAIT_CEILING_MINUTES * MINUTE_US
+    person_annotations: tuple[str, ...] = PERSON_ANNOTATIONS
+    contacts: tuple[tuple[str, str], ...] = ()
 
     def __post_init__(self) -> None:
         check_grain(self.grain_us)

@@ -1,6 +1,8 @@
 -- What waits as one: a Workload, a Volcano job with its PodGroup (or a PodGroup alone), else a pod with its retries. A workload that only the audit log
 -- tells of has the uid `name:<namespace>/<name>` and no word of its own.
 -- evictions_*, past_run_us, whole_seen_at, inactive_at, first_seen_at: what `wait` needs to tell a known wait from one that cannot be recovered.
+-- person: who stands behind it; person_basis: `annotation` (a key of dim.person_annotation on a pod of it), `creator` (who created the topmost object of its
+-- owner chain, by the audit log: the impersonated one, and no account of the system), `contact` (of its namespace, in the settings).
 -- demand_no: numbers demands within one posting, for joins. is_gated: the pod was seen behind a scheduling gate. is_kueue_pod: Kueue manages it, and its workload was not seen.
 WITH local_queues AS (
   SELECT cluster, namespace, queue, arg_max(parent, occurred_at) AS parent
@@ -47,7 +49,7 @@ gated AS (
 pods AS (
   SELECT
     m.cluster, m.demand_id, p.pod_uid, p.namespace, p.pod, p.tenant, p.queue, p.workload_kind, p.workload_name, p.priority, p.labels, l.source,
-    p.gpu_count * coalesce(p.requested_gpu_milli, 1000) AS gpu_milli, p.created_at, p.phase, p.scheduler,
+    p.gpu_count * coalesce(p.requested_gpu_milli, 1000) AS gpu_milli, p.created_at, p.phase, p.scheduler, o.owner_uid,
     coalesce(l.last_container_end_at, CASE WHEN l.terminal THEN l.terminal_seen_at END) AS finished_at,
     p.first_seen_at, p.last_seen_at, l.gone_by_at, l.deleted_at, l.deletion_at, g.pod_uid IS NOT NULL AS is_gated,
     row_number() OVER newest AS age, count(*) OVER (PARTITION BY m.cluster, m.demand_id) AS attempts,
@@ -56,6 +58,7 @@ pods AS (
   JOIN dim.pod AS p ON p.cluster = m.cluster AND p.pod_uid = m.pod_uid
   JOIN dim.pod_life AS l ON l.cluster = m.cluster AND l.pod_uid = m.pod_uid
   LEFT JOIN gated AS g ON g.cluster = m.cluster AND g.pod_uid = m.pod_uid
+  LEFT JOIN dim.pod_owner AS o ON o.cluster = m.cluster AND o.pod_uid = m.pod_uid
   WHERE m.demand_kind = 'pod'
   WINDOW newest AS (PARTITION BY m.cluster, m.demand_id ORDER BY coalesce(p.created_at, p.first_seen_at) DESC, p.pod_uid DESC)
 ),
@@ -75,7 +78,8 @@ demands AS (
     CAST(NULL AS BIGINT) AS attempts, coalesce(m.pods_seen_count, 0) AS pods_seen_count,
     CASE WHEN r.object_uid IS NOT NULL THEN greatest(g.evictions_count, 1) ELSE g.evictions_count END AS evictions_count,
     CASE WHEN r.object_uid IS NOT NULL THEN greatest(g.evictions_first_count, 1) ELSE g.evictions_first_count END AS evictions_first_count,
-    g.past_run_us, g.whole_seen_at, g.last_word_at, g.inactive_at, FALSE AS is_gated, FALSE AS is_kueue_pod
+    g.past_run_us, g.whole_seen_at, g.last_word_at, g.inactive_at, FALSE AS is_gated, FALSE AS is_kueue_pod,
+    g.owner_uid
   FROM dim.gang AS g
   LEFT JOIN local_queues AS q ON q.cluster = g.cluster AND q.namespace = g.namespace AND q.queue = g.queue
   LEFT JOIN members AS m ON m.cluster = g.cluster AND m.demand_id = g.object_uid
@@ -85,7 +89,7 @@ demands AS (
   UNION ALL
   SELECT
     s.cluster, s.object_uid, 'workload', s.namespace, s.name, NULL, NULL, 'Workload', s.name, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
-    s.first_seen_at, s.last_seen_at, 'kueue', NULL, NULL, 0, 0, 0, NULL, NULL, NULL, NULL, FALSE, FALSE
+    s.first_seen_at, s.last_seen_at, 'kueue', NULL, NULL, 0, 0, 0, NULL, NULL, NULL, NULL, FALSE, FALSE, NULL
   FROM strangers AS s
   UNION ALL
   SELECT
@@ -106,16 +110,55 @@ demands AS (
     labels <> '{}' AND (
       coalesce(json_extract_string(labels, '$."kueue.x-k8s.io/managed"') = 'true', FALSE)
       OR json_extract_string(labels, '$."kueue.x-k8s.io/queue-name"') IS NOT NULL
-    )
+    ),
+    owner_uid
   FROM pods
   WHERE age = 1
 ),
-creators AS (
-  SELECT cluster, resource, namespace, name, arg_min(coalesce(impersonated_user, "user"), occurred_at) AS person
+-- A server-side apply creates with a patch that is answered 201.
+creations AS (
+  SELECT cluster, resource, namespace, name, occurred_at, coalesce(impersonated_user, "user") AS person
   FROM fact.audit_event
-  WHERE verb = 'create' AND stage = 'ResponseComplete' AND response_code BETWEEN 200 AND 299 AND subresource IS NULL AND name IS NOT NULL
+  WHERE (verb = 'create' AND response_code BETWEEN 200 AND 299 OR verb IN ('patch', 'update') AND response_code = 201)
+    AND stage = 'ResponseComplete' AND subresource IS NULL AND name IS NOT NULL
     AND NOT starts_with(coalesce(impersonated_user, "user"), 'system:')
-  GROUP BY cluster, resource, namespace, name
+),
+-- Itself, then what it belongs to, to the root.
+links AS (
+  SELECT
+    d.cluster, d.demand_id, d.namespace, d.created_at,
+    unnest(list_concat(
+      [
+        CASE d.demand_kind WHEN 'pod' THEN 'Pod' WHEN 'workload' THEN 'Workload' ELSE CASE WHEN d.workload_kind = 'vcjob' THEN 'vcjob' ELSE 'PodGroup' END END
+          || '/' || d.name
+      ],
+      coalesce(w.chain, []), [d.workload_kind || '/' || d.workload_name]
+    )) AS link,
+    generate_subscripts(list_concat([''], coalesce(w.chain, []), ['']), 1) AS step
+  FROM demands AS d
+  LEFT JOIN dim.workload AS w ON w.cluster = d.cluster AND w.object_uid = d.owner_uid
+  WHERE EXISTS (SELECT 1 FROM creations)
+),
+creators AS (
+  SELECT l.cluster, l.demand_id, arg_max(c.person, (l.step, c.occurred_at)) AS person
+  FROM links AS l
+  JOIN creations AS c
+    ON c.cluster = l.cluster AND c.namespace = l.namespace AND c.name = split_part(l.link, '/', 2)
+    AND c.resource = CASE split_part(l.link, '/', 1) WHEN 'vcjob' THEN 'jobs' ELSE lower(split_part(l.link, '/', 1)) || 's' END
+  WHERE c.occurred_at <= coalesce(l.created_at, TIMESTAMP '9999-12-31') + INTERVAL 5 SECOND
+  GROUP BY l.cluster, l.demand_id
+),
+annotated AS (
+  SELECT m.cluster, m.demand_id, arg_min(n.person, (n.position, m.pod_uid)) AS person
+  FROM dim.demand_pod AS m
+  JOIN (
+    SELECT
+      o.cluster, o.pod_uid, a.position,
+      nullif(trim(left(json_extract_string(o.annotations, '/' || replace(replace(a.key, '~', '~0'), '/', '~1')), 253)), '') AS person
+    FROM dim.pod_owner AS o
+    JOIN dim.person_annotation AS a ON contains(o.annotations, a.key)
+  ) AS n ON n.cluster = m.cluster AND n.pod_uid = m.pod_uid AND n.person IS NOT NULL
+  GROUP BY m.cluster, m.demand_id
 ),
 -- Of gangs; rules that look at names of workloads need all of those, others far less.
 naming AS (
@@ -141,14 +184,15 @@ tenants AS (
 SELECT
   row_number() OVER () AS demand_no, d.cluster, d.demand_id, d.demand_kind, d.namespace, d.name, d.queue, d.local_queue, d.workload_kind, d.workload_name,
   coalesce(d.tenant, t.tenant, 'unmapped') AS tenant,
-  c.person, CASE WHEN c.person IS NOT NULL THEN 'creator' END AS person_basis,
+  coalesce(a.person, c.person, x.person) AS person,
+  CASE WHEN a.person IS NOT NULL THEN 'annotation' WHEN c.person IS NOT NULL THEN 'creator' WHEN x.person IS NOT NULL THEN 'contact' END AS person_basis,
   d.priority, d.gpu_milli, d.pods_count, d.least_count, d.created_at, d.ended_at, d.end_kind, d.first_seen_at, d.last_seen_at, d.scheduler,
   d.phase, d.attempts, d.pods_seen_count, d.evictions_count, d.evictions_first_count, d.past_run_us, d.whole_seen_at, d.last_word_at, d.inactive_at, d.is_gated,
   d.is_kueue_pod
 FROM demands AS d
-LEFT JOIN creators AS c
-  ON c.cluster = d.cluster AND c.namespace = d.namespace AND c.name = d.workload_name
-  AND c.resource = CASE WHEN d.workload_kind = 'vcjob' THEN 'jobs' ELSE lower(d.workload_kind) || 's' END
+LEFT JOIN annotated AS a ON a.cluster = d.cluster AND a.demand_id = d.demand_id
+LEFT JOIN creators AS c ON c.cluster = d.cluster AND c.demand_id = d.demand_id
+LEFT JOIN dim.contact AS x ON x.namespace = d.namespace
 LEFT JOIN tenants AS t
   ON d.demand_kind <> 'pod' AND t.namespace = d.namespace AND coalesce(t.local_queue, '') = coalesce(d.local_queue, '')
   AND t.workload_name = CASE WHEN (SELECT by_workload FROM naming) THEN d.workload_name ELSE '' END

@@ -46,7 +46,7 @@ STEMS: Final = (
     "refusal",
     "evidence_span",
 )
-"""``tenant_rule`` and ``model_weight`` come from the settings alone; ``mig_profile`` needs the vendor's table."""
+"""``tenant_rule``, ``model_weight``, ``person_annotation`` and ``contact`` come from the settings alone; ``mig_profile`` needs the vendor's table."""
 
 _MIG_COLUMNS: Final = (
     ("cluster", "VARCHAR"),
@@ -102,6 +102,14 @@ def _build_settings(store: Store, parameters: PostingParameters) -> None:
             for position, weight in enumerate(parameters.model_weights)
         ],
     )
+
+
+    store.load_rows(
+        "dim.person_annotation",
+        [("position", "BIGINT"), ("key", "VARCHAR")],
+        list(enumerate(parameters.person_annotations)),
+    )
+    store.load_rows("dim.contact", [("namespace", "VARCHAR"), ("person", "VARCHAR")], list(parameters.contacts))
 
 
 def _build_mig_profile(store: Store) -> None:
