@@ -8,11 +8,15 @@ from pathlib import Path
 from typing import Any
 
 from steelyard.app.collectors.watched_objects import CHECKS_EVERY_US, WatchedObjects
+from steelyard.app.posting import post
+from steelyard.app.settings import Settings
 from steelyard.facts.base import Fact
 from steelyard.facts.finding import Finding
 from steelyard.facts.gang import Gang
+from steelyard.primitives.instant import HOUR_US
 from steelyard.sources.kube_api.watch_round import GoneObject, SeenObject
 from steelyard.sources.shared.context import ReadContext
+from steelyard.store import Store
 from tests.app.import_samples import codes, import_files, listing, rows, write
 from tests.sources.kueue.kueue_objects import (
     SEEN,
@@ -91,6 +95,22 @@ def test_the_end_of_a_back_off_is_a_plan_and_dates_no_dump(tmp_path: Path) -> No
     import_files(tmp_path / "d", write(tmp_path / "w.json", listing(payload)))
     found = rows(tmp_path / "d", "SELECT CAST(occurred_at AS VARCHAR), CAST(requeue_at AS VARCHAR) FROM fact.gang")
     assert found == [("2026-03-01 08:00:00", "2026-03-01 11:00:00")]
+
+
+def _posted(store: Store) -> int:
+    return post(store, Settings())
+
+
+def test_a_second_dump_without_a_workload_says_that_it_was_given_up(tmp_path: Path) -> None:
+    first = write(tmp_path / "first.json", listing(workload(), workload(name="x")))
+    import_files(tmp_path / "d", first, as_of=SEEN, post=_posted)
+    found = "SELECT name, end_kind, CAST(ended_at AS VARCHAR) FROM dim.demand ORDER BY 1"
+    assert rows(tmp_path / "d", found) == [("w", None, None), ("x", None, None)]
+    second = write(tmp_path / "second.json", listing(workload(name="x")))
+    import_files(tmp_path / "d", second, as_of=SEEN + HOUR_US, post=_posted)
+    assert rows(tmp_path / "d", found) == [("w", "abandoned", "2026-03-01 12:00:00"), ("x", None, None)]
+    waits = "SELECT ended_by, CAST(ended_at AS VARCHAR) FROM ledger.wait ORDER BY demand_id"
+    assert rows(tmp_path / "d", waits) == [("abandoned", "2026-03-01 12:00:00"), (None, None)]
 
 
 def _seen(*payloads: dict[str, Any], seen_at: int = SEEN) -> list[SeenObject]:

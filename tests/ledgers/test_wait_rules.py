@@ -12,9 +12,22 @@ from steelyard.facts.gang import Gang
 from steelyard.facts.owner import Owner
 from steelyard.facts.request import Request
 from steelyard.facts.sighting import Sighting
+from steelyard.facts.source_status import SourceStatus
 from steelyard.facts.transition import Transition
 from steelyard.store import Store
-from tests.ledgers.wait_facts import at, condition, decision, evicted, lines, post, rows_of, segments, told, workload
+from tests.ledgers.wait_facts import (
+    at,
+    condition,
+    decision,
+    evicted,
+    lines,
+    post,
+    rows_of,
+    segments,
+    stamps,
+    told,
+    workload,
+)
 
 
 def pod(seen: float, uid: str = "p1", **more: Any) -> Request:
@@ -49,9 +62,16 @@ def owner(uid: str = "p1", seen: float = 100, **more: Any) -> Owner:
     )
 
 
-def gone(second: float) -> Sighting:
+def sighting(second: float, kind: str = "workload", uid: str = "w1") -> Sighting:
     return Sighting(
-        source="kube_api", natural_key="w1", object_kind="workload_gone", object_uid="w1", occurred_at=at(second), observed_at=at(second)
+        source="kube_api", natural_key=uid, object_kind=kind, object_uid=uid, occurred_at=at(second), observed_at=at(second)
+    )  # fmt: skip
+
+
+def listed(second: float, scope: str = "cluster", kind: str = "workloads.kueue.x-k8s.io", **more: Any) -> SourceStatus:
+    return SourceStatus(
+        source="kube_api", natural_key=f"{kind}/{scope}", occurred_at=at(second), observed_at=at(second), kind=kind,
+        scope=scope, complete=True, **stamps(more),
     )  # fmt: skip
 
 
@@ -77,15 +97,24 @@ def vcjob(seen: float, uid: str = "j1", **more: Any) -> Gang:
         object_group="batch.volcano.sh",
         queue="prod",
         cluster_queue=None,
-        phase="Running",
-        **more,
+        **{"phase": "Running", **more},
     )
 
 
 def pod_group(seen: float, uid: str = "g1", **more: Any) -> Gang:
     return workload(
-        seen, uid, object_kind="PodGroup", object_group="scheduling.volcano.sh", queue="prod", cluster_queue=None, phase="Running", **more
+        seen, uid, object_kind="PodGroup", object_group="scheduling.volcano.sh", queue="prod", cluster_queue=None,
+        **{"phase": "Running", **more},
     )  # fmt: skip
+
+
+def gated_members(count: int, **more: Any) -> list[Fact]:
+    """Pods of workload ``w1`` that were seen behind a gate."""
+    facts: list[Fact] = []
+    for uid in (f"p{number}" for number in range(count)):
+        fields = {"created_at": 1, "phase": "Pending", **more}
+        facts += [pod(900, uid, **fields), owner(uid, annotations='{"kueue.x-k8s.io/workload": "w1"}'), gated(uid)]
+    return facts
 
 
 RESERVED = condition(60, "QuotaReserved")
@@ -165,8 +194,28 @@ CASES: dict[str, tuple[list[Fact], list[tuple[Any, ...]]]] = {
         [workload(100, deletion_at=40)], [("queue", 0, 40, "abandoned", None)]
     ),
     "who a watch finds gone has given up": (
-        [workload(30), gone(45)],
+        [workload(30), sighting(45), sighting(45, "workload_gone")],
         [("queue", 0, 45, "abandoned", None)],
+    ),
+    "who a watch missed when it came back had given up some time after it was last seen": (
+        [workload(20), sighting(30), sighting(45, "workload_gone")],
+        [("queue", 0, 30, "abandoned", None)],
+    ),
+    "who a later list no longer names has given up after its last sighting": (
+        [workload(20), listed(20), sighting(30), listed(30), listed(50)],
+        [("queue", 0, 30, "abandoned", None)],
+    ),
+    "a list of its namespace misses it too": (
+        [workload(20), listed(50, "namespace/team-a")],
+        [("queue", 0, 20, "abandoned", None)],
+    ),
+    "lists that do not reach it say nothing of it": (
+        [workload(20), listed(50, "namespace/team-b"), listed(60, kind="podgroups.scheduling.volcano.sh")],
+        [("queue", 0, None, None, None)],
+    ),
+    "a Volcano job that a later list does not name has given up": (
+        [vcjob(20, phase="Pending"), listed(50, kind="jobs.batch.volcano.sh")],
+        [("queue", 0, 20, "abandoned", None)],
     ),
     "who is misconfigured does not wait": (
         [workload(100), decision(5, "misconfigured", evidence="condition")], []
@@ -231,6 +280,24 @@ CASES: dict[str, tuple[list[Fact], list[tuple[Any, ...]]]] = {
         ],
         [("queue", 0, 60, "reserved", None), ("scheduler", 60, None, None, None)],
     ),
+    "minutes between an admission and the removal of the gates are no scheduler's": (
+        [
+            workload(900, phase="admitted"), RESERVED, condition(60, "Admitted"), *gated_members(2, scheduled_at=400),
+            *(gated(f"p{n}", reason="Unschedulable", seen=300 + n) for n in range(2)),
+        ],
+        [
+            ("queue", 0, 60, "reserved", None), ("gate", 60, 301, "ungated", "end_not_stamped"),
+            ("scheduler", 301, 400, "scheduled", "end_not_stamped"),
+        ],
+    ),
+    "a gate that nobody saw opened parts the wait at no known instant": (
+        [workload(900, phase="admitted"), RESERVED, condition(60, "Admitted"), *gated_members(2, scheduled_at=400)],
+        [("queue", 0, 60, "reserved", None), ("gate", 60, 400, "scheduled", "gate_not_seen")],
+    ),
+    "an admitted workload whose pods stand at their gates still does": (
+        [workload(900, phase="admitted"), RESERVED, condition(60, "Admitted"), *gated_members(2)],
+        [("queue", 0, 60, "reserved", None), ("gate", 60, None, None, None)],
+    ),
     "retries of one owner under one name are one demand": (
         [
             pod(50, "p1", pod="web-0", scheduled_at=7, phase="Failed", last_container_end_at=40),
@@ -246,6 +313,13 @@ CASES: dict[str, tuple[list[Fact], list[tuple[Any, ...]]]] = {
 def test_waits(name: str) -> None:
     facts, expected = CASES[name]
     assert lines(facts) == expected
+
+
+def test_who_waits_is_known_to_as_far_as_a_watch_of_its_kind_reached() -> None:
+    reach = {"observed_from_at": 20, "observed_to_at": 80}
+    for kind, known_to in (("workloads.kueue.x-k8s.io", 80), ("pods", 30)):
+        rows = segments([workload(30), listed(80, kind=kind, **reach)])
+        assert [(row["known_to_at"], row["ended_at"]) for row in rows] == [(known_to, None)]
 
 
 def test_the_last_word_within_a_wait_says_why() -> None:

@@ -8,10 +8,11 @@ from steelyard.facts.base import Fact
 
 
 class Sighting(Fact, frozen=True, kw_only=True):
-    """``object_uid`` of ``object_kind`` (``pod``, ``node``, ``device``) existed at ``occurred_at``. natural_key: object_uid.
+    """``object_uid`` of ``object_kind`` existed at ``occurred_at``. natural_key: object_uid.
 
-    A watch has ``pod_gone`` and ``node_gone`` too: at ``occurred_at`` the object was no more. With a sighting of it at the same instant its
-    deletion was reported live; otherwise it ended somewhere after its last sighting.
+    object_kind: ``pod``, ``node``, ``device``; ``workload`` (Kueue's), ``podgroup`` and ``job`` (Volcano's). A watch has ``pod_gone``, ``node_gone``,
+    ``workload_gone`` and so on too: at ``occurred_at`` the object was no more. With a sighting of it at the same instant its deletion was reported
+    live; otherwise it ended somewhere after its last sighting.
     """
 
     TABLE: ClassVar[str] = "sighting"

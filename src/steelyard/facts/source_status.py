@@ -11,9 +11,10 @@ from steelyard.primitives.instant import Instant
 class SourceStatus(Fact, frozen=True, kw_only=True):
     """One listing or round at ``occurred_at``. natural_key: ``<kind>/<scope>``.
 
-    kind: what was listed (``pods``, ``nodes``, ``nvidia_smi``, ``nvml``, ``kernel_log``, ``trace``; ``dcgm_series``: which fields an exporter
-    prints, in message). scope: ``cluster``, ``namespace/<name>`` (pods), ``node/<name>``, ``device/<uuid>`` or ``exporter/<node>``.
-    complete: the listing names every such object of its scope, so absence from it means absence. status: ok, partial, failed.
+    kind: what was listed (``pods``, ``nodes``, ``workloads.kueue.x-k8s.io`` and other kinds by resource and group, ``nvidia_smi``, ``nvml``,
+    ``kernel_log``, ``trace``; ``dcgm_series``: which fields an exporter prints, in message). scope: ``cluster``, ``namespace/<name>`` (pods),
+    ``node/<name>``, ``device/<uuid>`` or ``exporter/<node>``. complete: the listing names every such object of its scope, so absence from it
+    means absence. status: ok, partial, failed.
     as_of_basis: declared, inferred, stamped.
     gap_max_us: between two complete listings no further apart than this the world is taken as seen throughout; None = only the instants were
     seen. observed_from_at, observed_to_at: a stretch that was seen throughout (a trace), None otherwise.

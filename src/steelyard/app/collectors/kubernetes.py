@@ -17,7 +17,7 @@ from steelyard.facts.sighting import Sighting
 from steelyard.facts.source_status import SourceStatus
 from steelyard.primitives.errors import SourceUnavailable
 from steelyard.primitives.instant import AT_OBSERVATION, Instant
-from steelyard.sources.kube_api.listing import Listing, read_listing
+from steelyard.sources.kube_api.listing import SIGHTED, Listing, read_listing
 from steelyard.sources.kube_api.watch import (
     FAILED,
     FORBIDDEN,
@@ -36,7 +36,10 @@ SOURCE: Final = "kube_api"
 PODS: Final = "pods"
 NODES: Final = "nodes"
 WORKLOADS: Final = "workloads.kueue.x-k8s.io"
-SIGHTED: Final = {"Pod": "pod", "Node": "node"}
+SEEN_THROUGHOUT: Final = frozenset({
+    *SIGHTED, "clusterqueues.kueue.x-k8s.io", "cohorts.kueue.x-k8s.io", "queues.scheduling.volcano.sh", "resourcequotas",
+})  # fmt: skip
+"""Kinds whose stretches are facts: within one an object that was not reported gone was there, and what it said held."""
 FIRST_LISTING_SECONDS: Final = 90.0
 """So long the first round waits for the first listing of every kind."""
 
@@ -98,7 +101,7 @@ class KubernetesCollector:
 
     def _listing(self, kind: KindStatus, ctx: ReadContext) -> Iterator[Fact]:
         """The first listing, as that of a dump: what it does not name does not exist."""
-        if kind.first_listing_at is not None and kind.word in (PODS, NODES):
+        if kind.first_listing_at is not None and kind.word in SIGHTED:
             yield from self._listed(kind, kind.first_listing_at, ctx)
 
     def _listed(self, kind: KindStatus, at: Instant, ctx: ReadContext) -> Iterator[Fact]:
@@ -122,7 +125,7 @@ def target_of(setting: KubernetesSetting) -> ClusterTarget:
 
 def _gone(gone: GoneObject, ctx: ReadContext) -> Iterator[Fact]:
     """Two sightings: that it was there, and that it was there no more."""
-    kind = SIGHTED.get(gone.object_kind)
+    kind = SIGHTED.get(gone.word)
     if kind is None:
         return
     for name, at in ((kind, gone.last_seen_at), (f"{kind}_gone", gone.gone_at)):
@@ -142,7 +145,7 @@ def _state(kind: KindStatus, ctx: ReadContext) -> Iterator[Fact]:
     stretches = list(kind.earlier)
     if kind.observed_from_at is not None and kind.observed_to_at is not None:
         stretches.append((kind.observed_from_at, kind.observed_to_at))
-    for start, end in stretches if kind.word in (PODS, NODES) else ():
+    for start, end in stretches if kind.word in SEEN_THROUGHOUT else ():
         yield SourceStatus(
             cluster=ctx.cluster,
             source=SOURCE,
@@ -151,7 +154,7 @@ def _state(kind: KindStatus, ctx: ReadContext) -> Iterator[Fact]:
             observed_at=AT_OBSERVATION,
             kind=kind.word,
             status="ok",
-            complete=kind.word == PODS and kind.complete,
+            complete=kind.word != NODES and kind.complete,
             objects_count=kind.objects_count,
             observed_from_at=start,
             observed_to_at=end,

@@ -1,6 +1,8 @@
 -- One row per Workload, PodGroup and Volcano job that was seen: its latest word, and of earlier ones what the latest no longer tells.
 -- evictions_count, evictions_first_count: evictions that it counts, lately and when it was first seen. whole_seen_at: the last sighting before a Volcano job
--- was ever restarted. running_count: its running tasks, as its status counts them. inactive_at: since when it is known to be deactivated. gone_at: deletion asked for, told by the audit log, or seen by a watch.
+-- was ever restarted. running_count: its running tasks, as its status counts them. inactive_at: since when it is known to be deactivated.
+-- gone_at: deletion asked for, told by the audit log, or seen by a watch; else, of what a complete listing no longer names or a watch missed when it came
+-- back, its last sighting: it was given up after that.
 WITH seen AS (
   SELECT *, CASE WHEN evictions = '[]' THEN 0 ELSE evictions_counted(evictions) END AS evictions_count
   FROM fact.gang
@@ -25,11 +27,20 @@ gangs AS (
   FROM seen
   GROUP BY cluster, object_uid
 ),
-gone AS (
-  SELECT cluster, object_uid, min(occurred_at) AS gone_at
+sighted AS (
+  SELECT
+    cluster, object_uid, max(occurred_at) FILTER (WHERE NOT contains(object_kind, '_gone')) AS sighted_at,
+    min(occurred_at) FILTER (WHERE contains(object_kind, '_gone')) AS gone_at
   FROM fact.sighting
-  WHERE object_kind IN ('workload_gone', 'podgroup_gone', 'pod_group_gone', 'job_gone')
+  WHERE object_kind IN ('workload', 'podgroup', 'job', 'workload_gone', 'podgroup_gone', 'job_gone')
   GROUP BY cluster, object_uid
+),
+listings AS (
+  SELECT cluster, kind, scope, max(occurred_at) AS listed_at
+  FROM fact.source_status
+  WHERE kind IN ('workloads.kueue.x-k8s.io', 'podgroups.scheduling.volcano.sh', 'jobs.batch.volcano.sh')
+    AND complete AND status = 'ok' AND observed_to_at IS NULL
+  GROUP BY cluster, kind, scope
 ),
 deletes AS (
   SELECT cluster, resource, namespace, name, occurred_at
@@ -46,24 +57,44 @@ deleted AS (
   GROUP BY g.cluster, g.object_uid
 ),
 watched AS (
-  SELECT cluster, max(observed_to_at) AS watched_to_at
+  SELECT cluster, kind, max(observed_to_at) AS watched_to_at
   FROM fact.source_status
-  WHERE kind = 'pods' AND scope = 'cluster' AND complete AND status = 'ok' AND observed_to_at > observed_from_at
-  GROUP BY cluster
+  WHERE kind IN ('workloads.kueue.x-k8s.io', 'podgroups.scheduling.volcano.sh', 'jobs.batch.volcano.sh')
+    AND scope = 'cluster' AND complete AND status = 'ok' AND observed_to_at > observed_from_at
+  GROUP BY cluster, kind
+),
+ends AS (
+  SELECT
+    g.cluster, g.object_uid, least(g.deletion_at, d.deleted_at, CASE WHEN o.gone_at <= o.sighted_at THEN o.gone_at END) AS ended_at,
+    greatest(g.last_seen_at, o.sighted_at) AS last_seen_at, greatest(w.listed_at, n.listed_at) AS listed_at, o.gone_at, t.watched_to_at
+  FROM (
+    SELECT
+      *,
+      CASE object_kind
+        WHEN 'Workload' THEN 'workloads.kueue.x-k8s.io' WHEN 'PodGroup' THEN 'podgroups.scheduling.volcano.sh' ELSE 'jobs.batch.volcano.sh'
+      END AS kind
+    FROM gangs
+  ) AS g
+  LEFT JOIN sighted AS o ON o.cluster = g.cluster AND o.object_uid = g.object_uid
+  LEFT JOIN deleted AS d ON d.cluster = g.cluster AND d.object_uid = g.object_uid
+  LEFT JOIN listings AS w ON w.cluster = g.cluster AND w.kind = g.kind AND w.scope = 'cluster'
+  LEFT JOIN listings AS n ON n.cluster = g.cluster AND n.kind = g.kind AND n.scope = 'namespace/' || g.namespace
+  LEFT JOIN watched AS t ON t.cluster = g.cluster AND t.kind = g.kind
 )
 SELECT
   g.cluster, g.object_kind, g.object_uid, g.namespace, g.name, g.owner_kind, g.owner_name, g.owner_uid, g.queue, g.cluster_queue,
   g.priority, g.pods_count, g.min_count, g.gpu_milli, g.phase, g.past_run_us, g.created_at, g.finished_at,
-  least(g.deletion_at, o.gone_at, d.deleted_at) AS gone_at,
+  coalesce(e.ended_at, CASE WHEN greatest(e.gone_at, e.listed_at) > e.last_seen_at THEN e.last_seen_at END) AS gone_at,
   g.first_seen_at,
-  CASE WHEN least(g.deletion_at, o.gone_at, d.deleted_at) IS NULL THEN greatest(g.last_seen_at, w.watched_to_at) ELSE g.last_seen_at END
-    AS last_seen_at,
+  CASE
+    WHEN e.ended_at IS NULL AND NOT coalesce(greatest(e.gone_at, e.listed_at) > e.last_seen_at, FALSE)
+      THEN greatest(e.last_seen_at, e.watched_to_at)
+    ELSE e.last_seen_at
+  END AS last_seen_at,
   greatest(g.evictions_count, CASE WHEN g.past_run_us > 0 THEN 1 ELSE 0 END) AS evictions_count,
   CASE WHEN g.past_run_us > 0 AND g.evictions_count = 0 THEN 1 ELSE g.evictions_first_count END AS evictions_first_count,
   g.whole_seen_at, g.last_seen_at AS last_word_at, g.outcome, g.retry_count,
   CASE WHEN g.running_count >= 0 THEN g.running_count END AS running_count,
   CASE WHEN NOT g.active THEN g.inactive_at END AS inactive_at
 FROM gangs AS g
-LEFT JOIN gone AS o ON o.cluster = g.cluster AND o.object_uid = g.object_uid
-LEFT JOIN deleted AS d ON d.cluster = g.cluster AND d.object_uid = g.object_uid
-LEFT JOIN watched AS w ON w.cluster = g.cluster
+JOIN ends AS e ON e.cluster = g.cluster AND e.object_uid = g.object_uid

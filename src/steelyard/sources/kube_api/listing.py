@@ -6,7 +6,7 @@ sightings, because only from such a one does absence mean something.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -17,7 +17,14 @@ from steelyard.primitives.instant import DurationUs
 from steelyard.sources.shared.context import ReadContext
 
 SOURCE: Final = "kube_api"
-_OBJECT_KIND: Final = {"pods": "pod", "nodes": "node"}
+SIGHTED: Final[Mapping[str, str]] = {
+    "pods": "pod",
+    "nodes": "node",
+    "workloads.kueue.x-k8s.io": "workload",
+    "podgroups.scheduling.volcano.sh": "podgroup",
+    "jobs.batch.volcano.sh": "job",
+}
+"""Kinds of which each object that a complete listing names is a sighting, with its word there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +43,7 @@ class Listing:
 
 
 def read_listing(listing: Listing, uids: Sequence[str], ctx: ReadContext) -> Iterator[Fact]:
-    """One SourceStatus for the listing, then a Sighting per uid of a pod or node if it is complete.
+    """One SourceStatus for the listing, then a Sighting per uid if it is complete and of a kind whose objects are sighted.
 
     A listing that is not complete has status ``partial`` and no gap. An object that is listed twice is seen once.
     """
@@ -56,7 +63,7 @@ def read_listing(listing: Listing, uids: Sequence[str], ctx: ReadContext) -> Ite
         as_of_basis=listing.as_of_basis,
         gap_max_us=listing.gap_max_us if complete else None,
     )
-    object_kind = _OBJECT_KIND.get(kind)
+    object_kind = SIGHTED.get(kind)
     if complete and object_kind is not None:
         for uid in unique:
             yield Sighting(
