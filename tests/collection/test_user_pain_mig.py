@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from steelyard.primitives.unknown import Unknown
+import pytest
+
 from tests.collection.scraped_estate import (
     DRAM,
     FB,
@@ -140,4 +141,8 @@ def test_row_10_a_ratio_far_above_one_is_not_known_and_its_figure_is_told(tmp_pa
     assert {each.subject for each in estate.found("ratio_above_one")} == {
         f"device {card(0)}/gi{gi}" for gi in SEVEN[1:]
     }
-    assert isinstance(figure(estate.q2(), "gpu_hours_used"), Unknown)
+    used = cells(estate.q2(), "pods", "pod", "gpu_hours_used", "gpu_hours_dram_active")
+    assert used == [
+        ("a", None, pytest.approx(0.4 / 7, abs=1e-6)),
+        ("b", pytest.approx(1 / 7, abs=1e-6), pytest.approx(0.4 / 7, abs=1e-6)),
+    ]
