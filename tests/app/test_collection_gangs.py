@@ -29,8 +29,11 @@ def test_a_workload_that_is_deleted_while_it_is_watched_has_given_up_then() -> N
         with collecting([maker], post=posted, on_request=True) as (loop, store):
             rounds(loop, lambda: bool(store.rows("SELECT 1 FROM fact.sighting WHERE object_kind = 'workload_gone'")))
             posted(store)
-            ends = "SELECT name, end_kind, ended_at = (SELECT occurred_at FROM fact.sighting WHERE object_kind = 'workload_gone') FROM dim.demand ORDER BY 1"
-            assert store.rows(ends) == [("w", "abandoned", True), ("x", None, None)]
+            gone = "SELECT occurred_at FROM fact.sighting WHERE object_kind = 'workload_gone'"
+            assert store.rows(f"SELECT name, end_kind, ended_at = ({gone}) FROM dim.demand ORDER BY 1") == [
+                ("w", "abandoned", True),
+                ("x", None, None),
+            ]
             listed = "SELECT objects_count, complete FROM fact.source_status WHERE kind = 'workloads.kueue.x-k8s.io' AND observed_to_at IS NULL"
             assert store.rows(listed) == [(2, True)], "one listing as of a dump, at the start"
 
