@@ -13,7 +13,7 @@ from steelyard.store import Store
 
 DDL = """
 CREATE TABLE dim.parameter (grain_us BIGINT, floor_by_slots BOOLEAN, weight_default_ppm BIGINT, wait_ceiling_us BIGINT,
-    as_of_at TIMESTAMP, horizon_at TIMESTAMP);
+    leak_grace_us BIGINT,    as_of_at TIMESTAMP, horizon_at TIMESTAMP);
 CREATE TABLE dim.model_weight (position BIGINT, model VARCHAR, weight_ppm BIGINT, valid_from_at TIMESTAMP, valid_to_at TIMESTAMP);
 CREATE TABLE dim.pod (cluster VARCHAR, pod_uid VARCHAR, requested BOOLEAN, namespace VARCHAR, pod VARCHAR, node VARCHAR, phase VARCHAR,
     tenant VARCHAR, workload_kind VARCHAR, workload_name VARCHAR, queue VARCHAR, qos VARCHAR, scheduler VARCHAR, labels VARCHAR, annotations VARCHAR,
@@ -79,6 +79,7 @@ class Estate:
             floor_by_slots=False,
             weight_default_ppm=1_000_000,
             wait_ceiling_us=HOUR_US,
+            leak_grace_us=HOUR_US // 6,
             as_of_at=at("12:00"),
         )
         definitions = json.dumps({"share": "1", "gpu_time": "1"})

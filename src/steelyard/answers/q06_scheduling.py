@@ -12,7 +12,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from steelyard.answers import grounds, queue_waits, quota_balance, scheduling_quota, scheduling_waits
+from steelyard.answers import (
+    grounds,
+    queue_waits,
+    quota_balance,
+    scheduling_cases,
+    scheduling_pending,
+    scheduling_quota,
+    scheduling_waits,
+)
 from steelyard.answers.contract import Answer, Evidence, Figure, Table
 from steelyard.answers.demand_scope import DemandScope, scope_of
 from steelyard.answers.grounds import KnownTime
@@ -20,12 +28,16 @@ from steelyard.answers.lines import grains_of
 from steelyard.answers.reading import Reading, Rows
 from steelyard.primitives.errors import UsageError
 from steelyard.primitives.i18n import _
-from steelyard.primitives.instant import INSTANT_MAX, INSTANT_MIN, Instant, Window
+from steelyard.primitives.instant import INSTANT_MAX, INSTANT_MIN, Window, format_instant
 from steelyard.primitives.unknown import Unknown
 
 SQL: Final = Path(__file__).with_suffix(".sql")
 VERSION: Final = "1"
-METHODS: Final[Mapping[str, tuple[str, str]]] = {**scheduling_waits.METHODS, **scheduling_quota.METHODS}
+METHODS: Final[Mapping[str, tuple[str, str]]] = {
+    **scheduling_waits.METHODS,
+    **scheduling_quota.METHODS,
+    **scheduling_cases.METHODS,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +62,7 @@ class Parts:
     tables: Sequence[Table]
     coverage: float | Unknown
     cause: str | None
+    blind_spots: Sequence[str] = ()
 
 
 def title() -> str:
@@ -67,26 +80,49 @@ def answer(rows: Rows, spec: SchedulingSpec) -> Answer:
         raise UsageError(
             _("a window must end after it starts: {window} holds no time at all").format(window=spec.window)
         )
-    reading = Reading(rows, SQL, grounds.SQL, queue_waits.SQL_FILE, quota_balance.SQL)
+    files = (SQL, grounds.SQL, queue_waits.SQL_FILE, quota_balance.SQL, scheduling_cases.SQL, scheduling_pending.SQL)
+    reading = Reading(rows, *files)
     times = grounds.known_times(reading)
-    everything = Window(INSTANT_MIN, INSTANT_MAX)
-    scope = scope_of(spec.window or everything, spec.by or ("queue",), spec.where, reading)
-    last = max(time.last for time in times)
-    if spec.window is not None and spec.window.start > last:
-        reason = _("nothing is known after {last}").format(last=Instant(last))
-        return _assemble(spec, spec.window, Parts(_unknown_figures(reason), (), Unknown(reason), None), scope, reading)
-    parts = _parts(reading, scope, times)
-    return _assemble(spec, spec.window or Window(min(time.first for time in times), last), parts, scope, reading)
+    known = Window(min(time.first for time in times), max(time.last for time in times) + 1)
+    scope = scope_of(spec.window or Window(INSTANT_MIN, INSTANT_MAX), spec.by or ("queue",), spec.where, reading)
+    window = spec.window or Window(known.start, known.end - 1)
+    names = _names_asked(reading, scope) if spec.confined or scope.is_narrowed else None
+    if spec.window is not None and spec.window.start >= known.end:
+        reason = _("nothing is known after {last}").format(last=format_instant(known.end - 1))
+        parts = Parts(_unknown_figures(reason), (), Unknown(reason), None)
+    else:
+        parts = _parts(reading, scope, times, window, names, spec.confined)
+    return _assemble(spec, window, parts, names, reading)
 
 
-def _parts(reading: Reading, scope: DemandScope, times: Sequence[KnownTime]) -> Parts:
+def _names_asked(reading: Reading, scope: DemandScope) -> frozenset[str]:
+    """What findings call the requests that are asked about."""
+    return frozenset(row["subject"] for row in reading.run("asked_names", **scope.conditions()))
+
+
+def _parts(
+    reading: Reading,
+    scope: DemandScope,
+    times: Sequence[KnownTime],
+    window: Window,
+    names: frozenset[str] | None,
+    confined: bool,
+) -> Parts:
     """Each part in turn. A further one yields its figures (named in METHODS) and tables here."""
     parameter = reading.run("grain")[0]
     grains = grains_of(scope.window, parameter["grain_us"]).whole
     quota = scheduling_quota.quota_part(reading, scope, grains, parameter["wait_ceiling_us"])
     waits = scheduling_waits.wait_part(reading, scope, quota.fulfilment)
-    figures = grounds.unless_no_pods_were_read(waits.figures, times, set(scheduling_waits.METHODS))
-    return Parts([*figures, *quota.figures], [*waits.tables, *quota.tables], waits.coverage, quota.cause)
+    pending = scheduling_pending.pending_part(reading, scope, confined)
+    cases = scheduling_cases.case_part(reading, scope, window, waits.requests_count, names, confined)
+    of_requests = grounds.unless_no_pods_were_read(waits.figures, times, set(scheduling_waits.METHODS))
+    return Parts(
+        figures=[*of_requests, *quota.figures, *cases.figures],
+        tables=[*waits.tables, pending.table, *quota.tables, *cases.tables],
+        coverage=waits.coverage,
+        cause=quota.cause,
+        blind_spots=[*pending.blind_spots, *cases.blind_spots],
+    )
 
 
 def _unknown_figures(reason: str) -> list[Figure]:
@@ -94,10 +130,11 @@ def _unknown_figures(reason: str) -> list[Figure]:
     return [Figure(name, unknown, unit, method, unknown) for name, (unit, method) in METHODS.items()]
 
 
-def _assemble(spec: SchedulingSpec, window: Window, parts: Parts, scope: DemandScope, reading: Reading) -> Answer:
-    blind: list[str] = []
-    subjects = {row["subject"] for row in reading.run("asked_names", **scope.conditions())} if spec.confined else None
-    notes, total = grounds.finding_notes(reading, subjects)
+def _assemble(
+    spec: SchedulingSpec, window: Window, parts: Parts, names: frozenset[str] | None, reading: Reading
+) -> Answer:
+    blind = list(parts.blind_spots)
+    notes, total = grounds.finding_notes(reading, names if spec.confined else None)
     if total > len(notes):
         blind.append(_("{count} more findings are not listed here").format(count=total - len(notes)))
     return Answer(

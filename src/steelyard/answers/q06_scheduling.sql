@@ -85,14 +85,25 @@ LEFT JOIN quantiles
 ORDER BY ALL;
 
 -- name: request_counts
--- Demands by what became of them: those that were first asked for in the window, and those of them that wait still. least_us: of which nothing later is known.
+-- Demands by what became of them: those whose wait began in the window, and those of them that wait still. Who asks for more than its queue can ever
+-- have never fits, whatever its decider says.
+WITH capacity AS (
+  SELECT cluster, queue, CAST(sum(max_capacity_milli) AS BIGINT) AS capacity_milli
+  FROM dim.quota_now
+  WHERE queue_kind IN ('cluster_queue', 'volcano_queue') AND regexp_extract(resource, '[^/.]+$') IN ('gpu', 'pgpu', 'npu')
+  GROUP BY cluster, queue
+  HAVING count(*) = count(max_capacity_milli) AND count(DISTINCT resource) = 1
+)
 SELECT
   count(DISTINCT (w.cluster, w.demand_id)) AS requests_count,
   count(DISTINCT (w.cluster, w.demand_id)) FILTER (WHERE w.ended_at IS NULL AND w.unknown_reason IS NULL) AS waiting_count,
-  count(DISTINCT (w.cluster, w.demand_id)) FILTER (WHERE w.ended_at IS NULL AND w.unknown_reason IS NULL AND w.fit = 'never_fits') AS never_fits_count,
+  count(DISTINCT (w.cluster, w.demand_id)) FILTER (
+    WHERE w.ended_at IS NULL AND w.unknown_reason IS NULL AND (w.fit = 'never_fits' OR w.gpu_milli > c.capacity_milli)
+  ) AS never_fits_count,
   count(DISTINCT (w.cluster, w.demand_id)) FILTER (WHERE w.ended_by = 'abandoned') AS abandoned_count
 FROM ledger.wait AS w
 LEFT JOIN dim.demand AS d ON d.cluster = w.cluster AND d.demand_id = w.demand_id
+LEFT JOIN capacity AS c ON c.cluster = w.cluster AND c.queue = w.queue
 WHERE (w.stage = CASE WHEN w.demand_kind = 'pod' THEN 'scheduler' ELSE 'queue' END OR w.stage IN ('queue', 'gate') AND w.unknown_reason IS NOT NULL)
   AND w.started_at >= make_timestamp($from_us::BIGINT) AND w.started_at < make_timestamp($to_us::BIGINT)
   AND is_among(w.cluster, $cluster_wanted) AND is_among(w.queue, $queue_wanted) AND is_among(w.namespace, $namespace_wanted)

@@ -301,7 +301,7 @@ def test_a_reader_that_goes_away_ends_it_quietly(
 
 
 def test_every_command_has_help_with_an_example(capsys: pytest.CaptureFixture[str]) -> None:
-    for command in ("import", "demo", "q1", "q2", "ask", "version"):
+    for command in ("import", "demo", "q1", "q2", "q6", "ask", "version"):
         assert ask(World(), command, "--help") == 0
         out = capsys.readouterr().out
         assert "Example: steelyard" in out
