@@ -12,7 +12,16 @@ import sqlglot
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from steelyard.definitions import conservation, coverage, gpu_time, grain, normalised_gpu_hours, percentile, share
+from steelyard.definitions import (
+    conservation,
+    coverage,
+    gpu_time,
+    grain,
+    normalised_gpu_hours,
+    percentile,
+    share,
+    used_share,
+)
 from steelyard.definitions import holding_interval as interval
 from steelyard.definitions import tenant as tenancy
 from steelyard.definitions.macros import macro_sql
@@ -21,6 +30,7 @@ from steelyard.primitives.unknown import Unknown, known
 from steelyard.store import Store
 
 MIB = st.integers(0, 10**7)
+PPM = st.integers(0, 1_000_000)
 PERCENT = st.integers(0, 200)
 SLICES = st.integers(0, 8)
 INSTANT = st.integers(-(10**15), 4 * 10**15)
@@ -82,6 +92,27 @@ def test_gpu_time_and_its_normalised_form(store: Store, duration: int, ppm: int,
     assert value(store, "normalised_gpu_time_us(?::BIGINT, ?::BIGINT)", amount, weight) == known(
         normalised_gpu_hours.normalised_gpu_time_us(amount, weight)
     )
+
+
+HALVES = st.integers(0, 2_100_000).map(lambda halves: halves / 2_000_000)
+"""Ratios at and around the middle between two parts per million."""
+RATIOS = st.none() | st.floats() | st.floats(-0.01, 1.06) | HALVES
+
+
+@given(RATIOS)
+@settings(deadline=None)
+def test_ratio_of_a_sample(store: Store, ratio: float | None) -> None:
+    assert value(store, "ratio_ppm(?::DOUBLE)", ratio) == used_share.ratio_ppm(ratio)
+
+
+@given(optional(PPM), optional(PPM), optional(PPM))
+@settings(deadline=None)
+def test_used_share_and_what_it_is_of_the_card(
+    store: Store, sm: int | None, dram: int | None, unit: int | None
+) -> None:
+    used = used_share.used_share_ppm(sm, dram)
+    assert value(store, "used_share_ppm(?::BIGINT, ?::BIGINT)", sm, dram) == used
+    assert value(store, "of_card_ppm(?::BIGINT, ?::BIGINT)", used, unit) == used_share.of_card_ppm(used, unit)
 
 
 WIDE = st.integers(-2, 3) | st.integers(-(2**62), 2**62)

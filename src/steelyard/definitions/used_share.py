@@ -24,10 +24,12 @@ RATIO_MAX: Final = 1.05
 
 
 def ratio_ppm(ratio: float | None) -> int | None:
-    """A measured ratio in parts per million. None: not known, no number, or beyond its physical limits."""
+    """A measured ratio in parts per million, a half rounded up. None: not known, no number, or beyond its physical limits."""
     if ratio is None or ratio != ratio or not 0 <= ratio <= RATIO_MAX:
         return None
-    return round(min(ratio, 1.0) * PPM)
+    scaled = min(ratio, 1.0) * PPM
+    whole = int(scaled)
+    return whole + (scaled - whole >= 0.5)
 
 
 def used_share_ppm(sm_ppm: int | None, dram_ppm: int | None) -> int | None:
