@@ -23,6 +23,10 @@ seen AS (
   WHERE s.step_no = 1 OR (s.step_no = 2 AND s.follows_no <> 1) OR (s.step_no = 5 AND s.follows_no = 5)
   GROUP BY s.demand_no
 ),
+-- Where the absence of pods is known: a pod group that may have pods and is left without any keeps quota, and waits for nothing.
+pods_listed AS (
+  SELECT DISTINCT cluster FROM fact.source_status WHERE kind = 'pods' AND complete AND status = 'ok'
+),
 staged AS (
   SELECT
     s.*, d.cluster, d.demand_id, d.demand_kind, d.namespace, d.queue, d.gpu_milli, d.last_seen_at, d.past_run_us,
@@ -33,6 +37,8 @@ staged AS (
       WHEN d.evictions_first_count > coalesce(l.before_count, 0) THEN s.step_at < d.first_seen_at
       ELSE FALSE
     END AS is_lossy,
+    d.demand_kind = 'pod_group' AND d.phase = 'Inqueue' AND d.pods_seen_count = 0 AND d.cluster IN (SELECT cluster FROM pods_listed)
+      AND epoch_us(d.last_seen_at) - epoch_us(s.step_at) > (SELECT leak_grace_us FROM dim.parameter) AS is_stale,
     d.demand_kind = 'pod_group' AND coalesce(s.next_at > d.whole_seen_at, d.whole_seen_at IS DISTINCT FROM d.last_word_at) AS is_restarted,
     CASE s.step_no
       WHEN 0 THEN
@@ -106,7 +112,7 @@ judged AS (
       WHEN stage IN ('gate', 'scheduler') AND (next_no = 8 OR next_basis_no = 4 OR basis_no = 4) THEN 'end_not_stamped'
     END AS unknown_reason
   FROM staged
-  WHERE stage IS NOT NULL AND NOT (step_no = 3 AND step_at > last_seen_at)
+  WHERE stage IS NOT NULL AND NOT (step_no = 3 AND step_at > last_seen_at) AND NOT (stage = 'queue' AND is_stale)
 ),
 -- What a run took is no part of the waits before the stamp that is left of them: their bound is shorter by it.
 bounded AS (

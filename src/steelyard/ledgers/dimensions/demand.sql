@@ -50,7 +50,7 @@ pods AS (
   SELECT
     m.cluster, m.demand_id, p.pod_uid, p.namespace, p.pod, p.tenant, p.queue, p.workload_kind, p.workload_name, p.priority, p.labels, l.source,
     p.gpu_count * coalesce(p.requested_gpu_milli, 1000) AS gpu_milli, p.created_at, p.phase, p.scheduler, o.owner_uid,
-    coalesce(l.last_container_end_at, CASE WHEN l.terminal THEN l.terminal_seen_at END) AS finished_at,
+    coalesce(l.last_container_end_at, CASE WHEN l.rejected THEN l.started_at END, CASE WHEN l.terminal THEN l.terminal_seen_at END) AS finished_at,
     p.first_seen_at, p.last_seen_at, l.gone_by_at, l.deleted_at, l.deletion_at, g.pod_uid IS NOT NULL AS is_gated,
     row_number() OVER newest AS age, count(*) OVER (PARTITION BY m.cluster, m.demand_id) AS attempts,
     min(p.created_at) OVER (PARTITION BY m.cluster, m.demand_id) AS first_created_at

@@ -1,6 +1,8 @@
 -- What each requested pod belongs to as a demand: a Workload that has it (by its annotation, as an owner, through the pod's owner chain), the Volcano job or
 -- PodGroup that it names or is owned by, else the first pod of its name and owner: retries of one owner under one name are one demand.
-WITH owners AS (
+-- A pod that the kubelet refused got nothing: the pod that its owner makes next, within 10 minutes (a Job's back-off is 6 at most), is its next attempt, whatever its
+-- name; each pod is the next attempt of one.
+WITH RECURSIVE owners AS (
   SELECT cluster, pod_uid, owner_kind, owner_name, owner_uid, annotations
   FROM fact.owner
   QUALIFY row_number() OVER (PARTITION BY cluster, pod_uid ORDER BY occurred_at DESC, fact_id) = 1
@@ -13,7 +15,8 @@ above AS (
 ),
 pods AS (
   SELECT
-    p.cluster, p.pod_uid, p.source, p.namespace, p.pod, p.created_at, p.first_seen_at, o.owner_kind, o.owner_name, o.owner_uid,
+    p.cluster, p.pod_uid, p.source, p.namespace, p.pod, p.created_at, p.first_seen_at, p.rejected,
+    coalesce(p.started_at, p.scheduled_at, p.created_at) AS refused_at, o.owner_kind, o.owner_name, o.owner_uid,
     a.owner_uid AS above_uid,
     CASE WHEN o.annotations <> '{}' THEN json_extract_string(o.annotations, '$."kueue.x-k8s.io/workload"') END AS workload,
     CASE WHEN o.annotations <> '{}' THEN coalesce(
@@ -68,7 +71,58 @@ chosen AS (
     PARTITION BY c.cluster, c.pod_uid
     ORDER BY coalesce(c.created_at > p.created_at, FALSE), c.strength, c.created_at DESC, c.demand_id
   ) = 1
-)
+),
+owned AS (
+  SELECT
+    p.cluster, p.pod_uid, p.owner_uid, p.rejected, p.refused_at, coalesce(p.created_at, p.first_seen_at) AS made_at,
+    coalesce(json_extract_string(o.annotations, '$."batch.kubernetes.io/job-completion-index"'), '') AS position
+  FROM pods AS p
+  JOIN owners AS o ON o.cluster = p.cluster AND o.pod_uid = p.pod_uid
+  ANTI JOIN chosen AS c ON c.cluster = p.cluster AND c.pod_uid = p.pod_uid
+  WHERE p.owner_kind <> 'StatefulSet'
+    AND (p.cluster, p.owner_uid) IN (SELECT (r.cluster, r.owner_uid) FROM pods AS r WHERE r.rejected AND r.owner_uid IS NOT NULL)
+),
+made AS (
+  SELECT *, row_number() OVER (PARTITION BY cluster, owner_uid, position ORDER BY made_at, pod_uid) AS place FROM owned
+),
+made_then AS (
+  SELECT cluster, owner_uid, position, made_at, min(place) AS place FROM made GROUP BY cluster, owner_uid, position, made_at
+),
+refused AS (
+  SELECT
+    cluster, owner_uid, position, pod_uid, greatest(refused_at, made_at + INTERVAL 1 MICROSECOND) AS refused_at,
+    row_number() OVER (PARTITION BY cluster, owner_uid, position ORDER BY greatest(refused_at, made_at + INTERVAL 1 MICROSECOND), pod_uid) AS turn
+  FROM made
+  WHERE rejected
+),
+-- The first that was made then and is not the next attempt of one refused before.
+next_places AS (
+  SELECT
+    r.cluster, r.owner_uid, r.position, r.pod_uid, r.refused_at,
+    r.turn + max(m.place - r.turn) OVER (PARTITION BY r.cluster, r.owner_uid, r.position ORDER BY r.turn) AS place
+  FROM refused AS r
+  ASOF JOIN made_then AS m
+    ON m.cluster = r.cluster AND m.owner_uid = r.owner_uid AND m.position = r.position AND r.refused_at <= m.made_at
+),
+retries AS (
+  SELECT m.cluster, m.pod_uid, n.pod_uid AS before_uid
+  FROM next_places AS n
+  JOIN made AS m
+    ON m.cluster = n.cluster AND m.owner_uid = n.owner_uid AND m.position = n.position AND m.place = n.place
+    AND m.made_at <= n.refused_at + INTERVAL 10 MINUTE
+),
+-- Up the attempts, each round twice as far.
+climb AS (
+  SELECT cluster, pod_uid, before_uid, 0 AS round FROM retries
+  UNION ALL
+  SELECT cluster, before_uid, before_uid, 0 FROM retries WHERE (cluster, before_uid) NOT IN (SELECT (cluster, pod_uid) FROM retries)
+  UNION ALL
+  SELECT a.cluster, a.pod_uid, b.before_uid, a.round + 1
+  FROM climb AS a
+  JOIN climb AS b ON b.cluster = a.cluster AND b.pod_uid = a.before_uid
+  WHERE a.round < 20
+),
+firsts AS (SELECT cluster, pod_uid, before_uid AS first_uid FROM climb WHERE round = 20)
 SELECT
   p.cluster, p.pod_uid,
   coalesce(

@@ -153,10 +153,13 @@ pods AS (
   SELECT
     d.demand_no, p.pod_uid, p.created_at,
     CASE WHEN d.is_gated THEN u.ungated_at END AS ungated_at,
-    coalesce(stamp_after_creation(p.created_at, p.scheduled_at), p.started_at, p.first_container_at, p.bound_seen_at) AS scheduled_at,
+    coalesce(
+      stamp_after_creation(p.created_at, p.scheduled_at), p.started_at, p.first_container_at, p.bound_seen_at,
+      CASE WHEN p.terminal AND p.node IS NOT NULL THEN coalesce(p.last_container_end_at, p.terminal_seen_at) END
+    ) AS scheduled_at,
     stamp_after_creation(p.created_at, p.scheduled_at) IS NOT NULL AS is_stamped,
     p.first_container_at,
-    coalesce(p.last_container_end_at, CASE WHEN p.terminal THEN p.terminal_seen_at END) AS finished_at,
+    coalesce(p.last_container_end_at, CASE WHEN p.rejected THEN p.started_at END, CASE WHEN p.terminal THEN p.terminal_seen_at END) AS finished_at,
     CASE WHEN t.source IS NOT NULL THEN p.deletion_at ELSE coalesce(p.deleted_at, CASE WHEN p.gone_by_at IS NOT NULL THEN p.last_seen_at END) END
       AS gone_at,
     CASE WHEN t.source IS NOT NULL THEN 2 ELSE 0 END AS basis_no
