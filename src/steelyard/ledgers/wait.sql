@@ -64,9 +64,9 @@ staged AS (
         END
       WHEN 6 THEN
         CASE
-          WHEN s.next_no = 7 AND s.next_at > s.step_at THEN 'scheduler'
+          WHEN s.next_no IN (4, 7) AND s.next_at > s.step_at THEN CASE WHEN d.is_gated THEN 'gate' ELSE 'scheduler' END
           WHEN s.next_no = 8 AND s.next_at > s.step_at THEN 'starting'
-          WHEN s.next_no IS NULL AND d.pods_seen_count > 0 AND d.phase = 'admitted' THEN 'scheduler'
+          WHEN s.next_no IS NULL AND d.pods_seen_count > 0 AND d.phase = 'admitted' THEN CASE WHEN d.is_gated THEN 'gate' ELSE 'scheduler' END
         END
       WHEN 7 THEN
         CASE
@@ -141,7 +141,7 @@ words AS (
   GROUP BY ALL
 ),
 refused AS (
-  SELECT *, demand_kind = 'pod' OR stage = 'scheduler' AS of_pods
+  SELECT *, demand_kind = 'pod' OR stage IN ('gate', 'scheduler') AS of_pods
   FROM bounded
   WHERE stage IN ('queue', 'gate', 'scheduler') AND demand_no IN (SELECT demand_no FROM words)
 ),

@@ -3,7 +3,7 @@
 -- evictions_*, past_run_us, whole_seen_at, inactive_at, first_seen_at: what `wait` needs to tell a known wait from one that cannot be recovered.
 -- person: who stands behind it; person_basis: `annotation` (a key of dim.person_annotation on a pod of it), `creator` (who created the topmost object of its
 -- owner chain, by the audit log: the impersonated one, and no account of the system), `contact` (of its namespace, in the settings).
--- demand_no: numbers demands within one posting, for joins. is_gated: the pod was seen behind a scheduling gate. is_kueue_pod: Kueue manages it, and its workload was not seen.
+-- demand_no: numbers demands within one posting, for joins. is_gated: the pod, or one of the gang's, was seen behind a scheduling gate. is_kueue_pod: Kueue manages it, and its workload was not seen.
 WITH local_queues AS (
   SELECT cluster, namespace, queue, arg_max(parent, occurred_at) AS parent
   FROM fact.queue
@@ -32,19 +32,23 @@ requeued AS (
   FROM fact.transition
   WHERE object_kind = 'Workload' AND aspect = 'condition' AND (item = 'Requeued' OR (item = 'Evicted' AND value = 'False'))
 ),
+gated AS (
+  SELECT DISTINCT cluster, object_uid AS pod_uid
+  FROM fact.transition
+  WHERE object_kind = 'Pod' AND aspect = 'condition' AND item = 'PodScheduled' AND value = 'False' AND reason = 'SchedulingGated'
+),
 members AS (
-  SELECT cluster, demand_id, count(*) AS pods_seen_count FROM dim.demand_pod WHERE demand_kind <> 'pod' GROUP BY cluster, demand_id
+  SELECT m.cluster, m.demand_id, count(*) AS pods_seen_count, count(g.pod_uid) > 0 AS is_gated
+  FROM dim.demand_pod AS m
+  LEFT JOIN gated AS g ON g.cluster = m.cluster AND g.pod_uid = m.pod_uid
+  WHERE m.demand_kind <> 'pod'
+  GROUP BY m.cluster, m.demand_id
 ),
 group_names AS (
   SELECT cluster, owner_uid, max(min_count) AS min_count, max(gpu_milli) AS gpu_milli
   FROM dim.gang
   WHERE object_kind = 'PodGroup' AND owner_uid IS NOT NULL
   GROUP BY cluster, owner_uid
-),
-gated AS (
-  SELECT DISTINCT cluster, object_uid AS pod_uid
-  FROM fact.transition
-  WHERE object_kind = 'Pod' AND aspect = 'condition' AND item = 'PodScheduled' AND value = 'False' AND reason = 'SchedulingGated'
 ),
 pods AS (
   SELECT
@@ -78,7 +82,7 @@ demands AS (
     CAST(NULL AS BIGINT) AS attempts, coalesce(m.pods_seen_count, 0) AS pods_seen_count,
     CASE WHEN r.object_uid IS NOT NULL THEN greatest(g.evictions_count, 1) ELSE g.evictions_count END AS evictions_count,
     CASE WHEN r.object_uid IS NOT NULL THEN greatest(g.evictions_first_count, 1) ELSE g.evictions_first_count END AS evictions_first_count,
-    g.past_run_us, g.whole_seen_at, g.last_word_at, g.inactive_at, FALSE AS is_gated, FALSE AS is_kueue_pod,
+    g.past_run_us, g.whole_seen_at, g.last_word_at, g.inactive_at, coalesce(m.is_gated, FALSE) AS is_gated, FALSE AS is_kueue_pod,
     g.owner_uid
   FROM dim.gang AS g
   LEFT JOIN local_queues AS q ON q.cluster = g.cluster AND q.namespace = g.namespace AND q.queue = g.queue

@@ -137,16 +137,37 @@ rounds AS (
     ON a.demand_no = p.demand_no AND p.scheduled_at >= a.step_at
 ),
 enough AS (
-  SELECT demand_no, scheduled_at
+  SELECT demand_no, admitted_at, scheduled_at
   FROM rounds
   QUALIFY row_number() OVER (PARTITION BY demand_no, admitted_at ORDER BY scheduled_at) = coalesce(least_count, 1)
 ),
 ungated AS (
-  SELECT t.cluster, t.object_uid AS pod_uid, min(t.observed_at) AS ungated_at
+  SELECT
+    t.cluster, t.object_uid AS pod_uid, min(t.observed_at) FILTER (WHERE t.reason <> 'SchedulingGated') AS ungated_at,
+    bool_or(t.reason = 'SchedulingGated') AS was_gated
   FROM fact.transition AS t
   WHERE t.object_kind = 'Pod' AND t.aspect = 'condition' AND t.item = 'PodScheduled' AND t.value = 'False'
-    AND t.reason <> 'SchedulingGated'
   GROUP BY t.cluster, t.object_uid
+),
+-- The gate of a workload is open when as many of its pods as it needs are let go, after each admission, and before they are placed.
+opening AS (
+  SELECT d.demand_no, d.least_count, u.ungated_at
+  FROM dim.demand_pod AS m
+  JOIN ungated AS u ON u.cluster = m.cluster AND u.pod_uid = m.pod_uid AND u.was_gated AND u.ungated_at IS NOT NULL
+  JOIN dim.demand AS d ON d.cluster = m.cluster AND d.demand_id = m.demand_id
+  WHERE m.demand_kind = 'workload'
+),
+opened AS (
+  SELECT o.demand_no, o.ungated_at
+  FROM (
+    SELECT p.demand_no, p.ungated_at, a.step_at AS admitted_at
+    FROM opening AS p
+    ASOF JOIN (SELECT demand_no, step_at FROM gangs WHERE step_no = 6 AND demand_no IN (SELECT demand_no FROM opening)) AS a
+      ON a.demand_no = p.demand_no AND p.ungated_at >= a.step_at
+    QUALIFY row_number() OVER (PARTITION BY p.demand_no, a.step_at ORDER BY p.ungated_at) = coalesce(p.least_count, 1)
+  ) AS o
+  LEFT JOIN enough AS e ON e.demand_no = o.demand_no AND e.admitted_at = o.admitted_at
+  WHERE coalesce(o.ungated_at < e.scheduled_at, TRUE)
 ),
 traces AS (SELECT DISTINCT cluster, source FROM fact.source_status WHERE kind = 'trace'),
 pods AS (
@@ -187,6 +208,8 @@ numbered AS (
   SELECT demand_no, step_at, step_no, basis_no, is_deactivation, follows_no, CAST(NULL AS VARCHAR) AS pod_uid FROM gangs
   UNION ALL
   SELECT demand_no, scheduled_at, 7, 0, FALSE, NULL, NULL FROM enough
+  UNION ALL
+  SELECT demand_no, ungated_at, 4, 4, FALSE, NULL, NULL FROM opened
   UNION ALL
   SELECT demand_no, step_at, step_no, basis_no, FALSE, lag(step_no) OVER (PARTITION BY demand_no, pod_uid ORDER BY step_no), pod_uid
   FROM pod_steps
