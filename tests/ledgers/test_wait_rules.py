@@ -62,6 +62,10 @@ def owner(uid: str = "p1", seen: float = 100, **more: Any) -> Owner:
     )
 
 
+def of_owner(uid: str, **more: Any) -> Owner:
+    return owner(uid, 500, **{"owner_kind": "ReplicaSet", "owner_name": "serve", "owner_uid": "o1", **more})
+
+
 def sighting(second: float, kind: str = "workload", uid: str = "w1") -> Sighting:
     return Sighting(
         source="kube_api", natural_key=uid, object_kind=kind, object_uid=uid, occurred_at=at(second), observed_at=at(second)
@@ -244,12 +248,46 @@ CASES: dict[str, tuple[list[Fact], list[tuple[Any, ...]]]] = {
         ],
         [("queue", 0, 41, "scheduled", None)],
     ),
+    "a pod group that is left without the pods that it may have keeps quota and waits for nothing": (
+        [pod_group(1000, phase="Inqueue"), listed(1000, kind="pods")], []
+    ),
+    "one that may have pods since a moment ago waits for them": (
+        [pod_group(500, phase="Inqueue"), listed(500, kind="pods")], [("queue", 0, None, None, None)]
+    ),
+    "where pods were not listed none can be missed": (
+        [pod_group(1000, phase="Inqueue")], [("queue", 0, None, None, None)]
+    ),
+    "one that has pods waits for their nodes": (
+        [
+            pod_group(1000, phase="Inqueue"), listed(1000, kind="pods"), pod(1000, phase="Pending"),
+            owner(annotations='{"scheduling.k8s.io/group-name": "g1"}'),
+        ],
+        [("queue", 0, None, None, None)],
+    ),
     "a pod waits for its scheduler and then starts": (
         [pod(100, scheduled_at=7, first_container_at=20)],
         [("scheduler", 0, 7, "scheduled", None), ("starting", 7, 20, "running", None)],
     ),
     "a pod that runs without a stamp of its scheduling has a bound": (
         [pod(100, first_container_at=20)], [("scheduler", 0, 20, "scheduled", "end_not_stamped")]
+    ),
+    "a pod that the kubelet refused had its node": (
+        [pod(100, phase="Failed", rejected=True, node="n1", scheduled_at=7, started_at=8)], [("scheduler", 0, 7, "scheduled", None)]
+    ),
+    "whose stamps are lost it had by the time it was seen to be over, which is a bound": (
+        [pod(100, phase="Failed", rejected=True, node="n1")], [("scheduler", 0, 100, "scheduled", "end_not_stamped")]
+    ),
+    "a pod that was over before it had a node has given up": (
+        [pod(100, phase="Failed")], [("scheduler", 0, 100, "abandoned", None)]
+    ),
+    "what its owner makes next is its next attempt, whatever its name": (
+        [
+            *(pod(500, f"p{n}", phase="Failed", rejected=True, node="n1", created_at=10 * n, scheduled_at=10 * n + 1, started_at=10 * n + 2)
+              for n in range(3)),
+            pod(500, "p3", created_at=40, phase="Pending"), *(of_owner(f"p{n}") for n in range(4)),
+        ],
+        [("scheduler", 0, 1, "scheduled", None), ("scheduler", 10, 11, "scheduled", None), ("scheduler", 20, 21, "scheduled", None),
+         ("scheduler", 40, None, None, None)],
     ),
     "a gated pod does not wait for its scheduler": (
         [pod(100, phase="Pending"), gated()], [("gate", 0, None, None, None)]
@@ -346,6 +384,62 @@ def test_segments_number_the_waits_of_a_demand_and_amounts_come_with_them() -> N
     assert {(row["queue"], row["gpu_milli"], row["demand_kind"], row["basis"]) for row in rows} == {
         ("gpus", 8000, "workload", "object")
     }
+
+
+def attempts_of(facts: list[Fact]) -> list[tuple[Any, ...]]:
+    with Store.open_memory() as store:
+        store.append(facts)
+        post(store)
+        return [(row["demand_id"], row["attempts"]) for row in rows_of(store, "dim.demand", "demand_id")]
+
+
+REFUSED: dict[str, Any] = {"phase": "Failed", "rejected": True, "node": "n1"}
+INDEX = '{"batch.kubernetes.io/job-completion-index": "%d"}'
+
+
+@pytest.mark.parametrize(
+    ("facts", "demands"),
+    [
+        pytest.param(
+            [
+                *(pod(500, uid, created_at=0, started_at=2, **REFUSED) for uid in ("a1", "b1")),
+                *(pod(500, uid, created_at=2, started_at=5, **REFUSED) for uid in ("a2", "b2")),
+                *(pod(500, uid, created_at=9) for uid in ("a3", "b3")),
+                *(of_owner(uid) for uid in ("a1", "a2", "a3", "b1", "b2", "b3")),
+            ],
+            [("a1", 3), ("b1", 3)],
+            id="two replicas are two demands",
+        ),
+        pytest.param(
+            [pod(900, "a1", started_at=2, **REFUSED), pod(900, "a2", created_at=700), of_owner("a1"), of_owner("a2")],
+            [("a1", 1), ("a2", 1)],
+            id="what is made much later is no attempt of it",
+        ),
+        pytest.param(
+            [pod(900, "a1", started_at=2, **REFUSED), pod(900, "a2", created_at=1), of_owner("a1"), of_owner("a2")],
+            [("a1", 1), ("a2", 1)],
+            id="nor what was there already",
+        ),
+        pytest.param(
+            [
+                pod(900, "a1", started_at=2, **REFUSED), pod(900, "b1", created_at=3), pod(900, "a2", created_at=4),
+                *(of_owner(uid, owner_kind="Job", annotations=INDEX % (uid[0] == "b")) for uid in ("a1", "a2", "b1")),
+            ],
+            [("a1", 2), ("b1", 1)],
+            id="an index of a job is tried again under its index",
+        ),
+        pytest.param(
+            [
+                *(pod(40_000, f"p{n:03}", created_at=100 * n, started_at=100 * n + 1, **REFUSED) for n in range(300)),
+                *(of_owner(f"p{n:03}") for n in range(300)),
+            ],
+            [("p000", 300)],
+            id="however often it is refused",
+        ),
+    ],
+)  # fmt: skip
+def test_attempts_after_a_refusal_are_one_demand(facts: list[Fact], demands: list[tuple[str, int]]) -> None:
+    assert attempts_of(facts) == demands
 
 
 def test_retries_are_counted_and_the_first_names_the_demand() -> None:

@@ -126,7 +126,7 @@ firsts AS (SELECT cluster, pod_uid, before_uid AS first_uid FROM climb WHERE rou
 SELECT
   p.cluster, p.pod_uid,
   coalesce(
-    c.demand_id,
+    c.demand_id, f.first_uid,
     CASE
       WHEN p.owner_uid IS NULL AND p.owner_name IS NULL THEN p.pod_uid
       ELSE first_value(p.pod_uid) OVER (
@@ -138,3 +138,4 @@ SELECT
   coalesce(c.demand_kind, 'pod') AS demand_kind
 FROM pods AS p
 LEFT JOIN chosen AS c ON c.cluster = p.cluster AND c.pod_uid = p.pod_uid
+LEFT JOIN firsts AS f ON f.cluster = p.cluster AND f.pod_uid = p.pod_uid
