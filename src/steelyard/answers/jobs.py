@@ -1,8 +1,8 @@
 """Jobs as their owners know them: queueing, retries, success and GPU-hours of a RayJob, PyTorchJob or JobSet in one row.
 
 Q6 calls ``jobs``. A job is the root of the owner chain of its requests (``dim.workload``), so the pods of three RayClusters of one RayJob are
-one job. The trick to know: how a job ended is its own word where it has one (the job, its Workload, a Volcano job); where its pods are all that was seen, it
-succeeded only if the last pod of each name did, and what was replaced, or never had an owner, is neither success nor failure.
+one job. The trick to know: how a job ended is its own word where it has one (the job, its Workload, a Volcano job); where its pods are all that was
+seen, it succeeded only if the last pod of each name did, and what was replaced, or never had an owner, is neither success nor failure.
 
 Sceptic's query: ``SELECT workload_kind, workload_name, count(*) FROM dim.demand GROUP BY ALL``.
 """

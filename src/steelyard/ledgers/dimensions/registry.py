@@ -103,7 +103,6 @@ def _build_settings(store: Store, parameters: PostingParameters) -> None:
         ],
     )
 
-
     store.load_rows(
         "dim.person_annotation",
         [("position", "BIGINT"), ("key", "VARCHAR")],
