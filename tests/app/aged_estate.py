@@ -53,7 +53,8 @@ def samples(at: Instant) -> list[Fact]:
         found.append(
             DeviceSample(
                 source="dcgm", natural_key=card, device_uuid=card, memory_used_mib=1_000 + number % 97, memory_total_mib=40_960,
-                util_gpu_ratio=(number % 101) / 100, power_watts=200.0 + number % 7, temperature_celsius=40.0 + number % 5, **seen,
+                util_gpu_ratio=(number % 101) / 100, sm_active_ratio=(number % 89) / 100, dram_active_ratio=(number % 83) / 100,
+                power_watts=200.0 + number % 7, temperature_celsius=40.0 + number % 5, **seen,
             )
         )  # fmt: skip
         found.append(

@@ -186,16 +186,17 @@ def _post_rows(store: Store, ledger: Ledger, run_id: int, may_change: str) -> Ch
         f"SELECT *, {ledger.open_when} AS is_open FROM (SELECT {casts} FROM ({model_text(ledger.sql_file)}) AS model) AS row "
         f"WHERE {may_change}"
     )
+    into = f"{entry} ({names}, run_id, sign, entry_id, is_open)"  # by name: columns that a migration added stand last
     entry_id = f"CAST(hash({run_id}, {names}) >> 1 AS BIGINT)"
     if not store.rows(f"SELECT 1 FROM {entry} LIMIT 1"):
-        store.execute(f"INSERT INTO {entry} SELECT {names}, {run_id}, 1, {entry_id}, is_open FROM ({model}) AS posting")
+        store.execute(f"INSERT INTO {into} SELECT {names}, {run_id}, 1, {entry_id}, is_open FROM ({model}) AS posting")
         return Change(int(store.rows(f"SELECT count(*) FROM {entry}")[0][0]))
     _find_change(store, entry, names, model, may_change)
     store.execute(
         f"DELETE FROM {entry} WHERE is_open AND entry_id IN (SELECT entry_id FROM {_CHANGE} WHERE is_open AND side = -1)"
     )
     store.execute(
-        f"INSERT INTO {entry} SELECT {names}, {run_id}, side, CASE WHEN side = 1 THEN {entry_id} ELSE entry_id END, is_open "
+        f"INSERT INTO {into} SELECT {names}, {run_id}, side, CASE WHEN side = 1 THEN {entry_id} ELSE entry_id END, is_open "
         f"FROM {_CHANGE} WHERE side = 1 OR NOT is_open"
     )
     posted, reversed_, replaced = store.rows(
