@@ -151,7 +151,7 @@ def modelled(store: Store, facts: list[Fact]) -> list[dict[str, Any]]:
     for table in ("gang", "transition", "decision"):
         store.execute(f"DELETE FROM fact.{table}")
     store.append(facts)
-    for stem in ("gang", "demand", "step"):
+    for stem in ("gang", "demand", "demand_step"):
         store.execute(f"CREATE OR REPLACE TABLE dim.{stem} AS {model_text(f'dimensions/{stem}.sql')}")
     store.execute(f"CREATE OR REPLACE TABLE dim.modelled_wait AS {model_text('wait.sql')}")
     return rows_of(store, "dim.modelled_wait")

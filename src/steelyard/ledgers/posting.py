@@ -23,7 +23,7 @@ import msgspec
 from steelyard.definitions.registry import DEFINITIONS
 from steelyard.facts.base import columns_of
 from steelyard.facts.finding import Finding
-from steelyard.ledgers.dimensions.registry import build_dimensions
+from steelyard.ledgers.dimensions.registry import build_dimensions, ensure_views
 from steelyard.ledgers.parameters import ModelWeight, PostingParameters
 from steelyard.ledgers.registry import FINDINGS, LEDGERS, Ledger, model_text
 from steelyard.ledgers.windows import changed_windows, ensure_hours, keep_hours
@@ -68,6 +68,8 @@ def ensure_ledgers(store: Store, ledgers: Sequence[Ledger] = LEDGERS) -> None:
             for ledger in ledgers:
                 if ledger.ground:
                     prepare_ledger(store, ledger)
+        elif _exists(store, "dim", "demand_step"):
+            ensure_views(store)
 
 
 def post_ledgers(

@@ -11,14 +11,14 @@ WITH stepped AS (
     sum(CASE WHEN step_no IN (0, 2) THEN 1 ELSE 0 END) OVER (
       PARTITION BY demand_no ORDER BY "at", step_no, pod_uid ROWS UNBOUNDED PRECEDING
     ) AS waits_count
-  FROM dim.step
+  FROM dim.demand_step
   WINDOW demand_steps AS (PARTITION BY demand_no ORDER BY "at", step_no, pod_uid)
 ),
 -- How many evictions are among the steps, before the demand was first seen and after.
 seen AS (
   SELECT
     s.demand_no, count(*) FILTER (WHERE s."at" <= d.first_seen_at) AS before_count, count(*) FILTER (WHERE s."at" > d.first_seen_at) AS after_count
-  FROM dim.step AS s
+  FROM dim.demand_step AS s
   JOIN dim.demand AS d ON d.demand_no = s.demand_no AND d.evictions_count > 0
   WHERE s.step_no = 1 OR (s.step_no = 2 AND s.follows_no <> 1) OR (s.step_no = 5 AND s.follows_no = 5)
   GROUP BY s.demand_no

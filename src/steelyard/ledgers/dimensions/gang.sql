@@ -10,7 +10,19 @@ WITH seen AS (
     OR (object_kind = 'PodGroup' AND object_group = 'scheduling.volcano.sh')
     OR (object_kind = 'Job' AND object_group = 'batch.volcano.sh')
 ),
+-- Most are seen once, as one dump tells them: those need no grouping.
+repeated AS (
+  SELECT cluster, object_uid FROM fact.gang GROUP BY cluster, object_uid HAVING count(*) > 1
+),
 gangs AS (
+  SELECT
+    cluster, object_uid, object_kind, namespace, object_name AS name, owner_kind, owner_name, owner_uid, queue, cluster_queue, priority, pods_count, min_count,
+    gpu_milli, phase, active, past_run_us, created_at, deletion_at, finished_at, occurred_at AS first_seen_at, occurred_at AS last_seen_at,
+    evictions_count, evictions_count AS evictions_first_count, running_count, outcome, retry_count,
+    CASE WHEN coalesce(retry_count, 0) = 0 THEN occurred_at END AS whole_seen_at, CASE WHEN NOT active THEN occurred_at END AS inactive_at
+  FROM seen
+  ANTI JOIN repeated USING (cluster, object_uid)
+  UNION ALL BY NAME
   SELECT
     cluster, object_uid, any_value(object_kind) AS object_kind, any_value(namespace) AS namespace, any_value(object_name) AS name,
     arg_max(owner_kind, occurred_at) AS owner_kind, arg_max(owner_name, occurred_at) AS owner_name, arg_max(owner_uid, occurred_at) AS owner_uid,
@@ -25,6 +37,7 @@ gangs AS (
     max(occurred_at) FILTER (WHERE coalesce(retry_count, 0) = 0) AS whole_seen_at,
     min(occurred_at) FILTER (WHERE NOT active) AS inactive_at
   FROM seen
+  SEMI JOIN repeated USING (cluster, object_uid)
   GROUP BY cluster, object_uid
 ),
 sighted AS (

@@ -37,6 +37,7 @@ STEMS: Final = (
     "gang",
     "demand_pod",
     "demand",
+    "demand_step",
     "step",
     "preemption",
     "outcome",
@@ -47,6 +48,9 @@ STEMS: Final = (
     "evidence_span",
 )
 """``tenant_rule``, ``model_weight``, ``person_annotation`` and ``contact`` come from the settings alone; ``mig_profile`` needs the vendor's table."""
+
+VIEWS: Final = ("step",)
+"""Of the stems: names over a table of numbers, made when they are read."""
 
 _MIG_COLUMNS: Final = (
     ("cluster", "VARCHAR"),
@@ -69,8 +73,28 @@ def build_dimensions(store: Store, parameters: PostingParameters) -> None:
         if stem == "mig_profile":
             _build_mig_profile(store)
             continue
+        if stem in VIEWS:
+            _make_view(store, stem)
+            continue
         bound: Mapping[str, object] = parameters.bound() if stem == "parameter" else {}
         store.execute(f"CREATE OR REPLACE TABLE dim.{stem} AS {model_text(f'dimensions/{stem}.sql')}", bound)
+
+
+def ensure_views(store: Store) -> None:
+    """The views over dimensions that stand: a backup holds tables alone."""
+    for stem in VIEWS:
+        _make_view(store, stem)
+
+
+def _make_view(store: Store, stem: str) -> None:
+    """In the place of a table, where an older file has one of that name."""
+    stands = store.rows(
+        "SELECT 1 FROM information_schema.tables WHERE table_schema = 'dim' AND table_name = ? AND table_type = 'BASE TABLE'",
+        [stem],
+    )
+    if stands:
+        store.execute(f"DROP TABLE dim.{stem}")
+    store.execute(f"CREATE OR REPLACE VIEW dim.{stem} AS {model_text(f'dimensions/{stem}.sql')}")
 
 
 def _build_settings(store: Store, parameters: PostingParameters) -> None:
