@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from steelyard.answers import listings
+from steelyard.answers import listings, queue_series
 from steelyard.answers.contract import Answer
 from steelyard.app.asking import answer_over, check_posted, story_over
 from steelyard.app.importer import FileImporter
@@ -56,7 +56,7 @@ class Served:
         self._directory = directory
         self._settings = settings
         self._clock = clock
-        self._books: listings.Books | None = None
+        self._books: tuple[listings.Books, queue_series.QueueSeries] | None = None
         self._books_lock = threading.Lock()
         self.tokens = StoreTokens(self._shared, clock)
         self.tokens.load()
@@ -137,10 +137,10 @@ class Served:
                 return Standing(agents_known=known, agents_silent=silent)
             run_id = listings.last_run_id(reader)
             with self._books_lock:
-                if self._books is None or self._books.run_id != run_id:
-                    self._books = listings.books(reader)
-                found = self._books
-        return Standing(found.posted_at, found.as_of, found.residual_gpu_us, found.coverage, known, silent)
+                if self._books is None or self._books[0].run_id != run_id:
+                    self._books = listings.books(reader), queue_series.queue_series(reader)
+                found, queues = self._books
+        return Standing(found.posted_at, found.as_of, found.residual_gpu_us, found.coverage, known, silent, queues)
 
 
 def _silent(what: str, done: int, total: int) -> None:

@@ -160,13 +160,15 @@ def test_metrics_are_prometheus_text_in_base_units(served: World) -> None:
     served.get("/answers/..%2f%2f")
     response = served.ask("GET", "/metrics", local=True)
     assert response.headers["content-type"].startswith("text/plain; version=0.0.4")
-    families = dict(re.findall(r"^# TYPE (steelyard_[a-z_]+) (counter|gauge)$", response.text, flags=re.MULTILINE))
+    families = dict(
+        re.findall(r"^# TYPE (steelyard_[a-z_]+) (counter|gauge|histogram)$", response.text, flags=re.MULTILINE)
+    )
     for line in response.text.splitlines():
         match = re.fullmatch(
             r"(?:# (?:HELP|TYPE) .+|(steelyard_[a-z_]+)(?:\{[a-z_]+=\"[^\"]*\"(?:,[a-z_]+=\"[^\"]*\")*\})? \S+)", line
         )
         assert match, line
-        assert match[1] is None or match[1] in families
+        assert match[1] is None or {match[1], re.sub("_(bucket|sum|count)$", "", match[1])} & set(families)
     assert all(name.endswith("_total") == (kind == "counter") for name, kind in families.items())
     assert "steelyard_ledger_residual_gpu_seconds 0.0\n" in response.text
     assert 'steelyard_http_requests_total{route="/api/v1/answers/{q}",method="GET",status="200"}' in response.text

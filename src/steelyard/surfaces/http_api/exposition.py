@@ -13,6 +13,7 @@ from typing import Final
 
 from steelyard.primitives.instant import SECOND_US
 from steelyard.primitives.unknown import Unknown
+from steelyard.surfaces.http_api.queue_families import queue_families
 from steelyard.surfaces.shared.server_ports import Standing
 from steelyard.surfaces.shared.service_ports import CollectorStatus
 
@@ -55,6 +56,7 @@ def exposition(standing: Standing, traffic: Traffic, collectors: Sequence[Collec
         _family("http_requests_under_way", "gauge", "Requests that are being answered.", [({}, traffic.under_way)]),
         *_of_life(standing, collectors),
         *_of_collectors(collectors),
+        *(_lines(*family) for family in queue_families(standing.queues)),
     ]
     return "".join(families).encode("utf-8")
 
@@ -112,11 +114,18 @@ def _seconds(microseconds: int | None) -> float | None:
 
 
 def _family(name: str, kind: str, help_text: str, samples: Sequence[Sample]) -> str:
-    known = [(labels, value) for labels, value in samples if value is not None]
+    return _lines(name, kind, help_text, [("", labels, value) for labels, value in samples])
+
+
+def _lines(
+    name: str, kind: str, help_text: str, samples: Sequence[tuple[str, Mapping[str, str], int | float | None]]
+) -> str:
+    """A family as text; each sample has a suffix of its name (a histogram's), labels and a value."""
+    known = [each for each in samples if each[2] is not None]
     if not known:
         return ""
     lines = [f"# HELP steelyard_{name} {help_text}", f"# TYPE steelyard_{name} {kind}"]
-    lines += [f"steelyard_{name}{_labels(labels)} {value!r}" for labels, value in known]
+    lines += [f"steelyard_{name}{suffix}{_labels(labels)} {value!r}" for suffix, labels, value in known]
     return "\n".join(lines) + "\n"
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
+from steelyard.answers.queue_series import QueueSeries
 from steelyard.primitives.instant import Instant
 from steelyard.primitives.unknown import Unknown
 from steelyard.surfaces.shared.ports import ImportReport, ImportRequest, Query, Stories
@@ -91,7 +92,7 @@ class Listings(Protocol):
 class Standing:
     """How the books stand as of the last posting. All None or Unknown where nothing was posted yet. ``coverage``: observed share of the
     supply over the last day that is known, 0 to 1. ``agents_known``: node agents heard of in the last day (None: none ever was), of which
-    ``agents_silent`` for five minutes were not."""
+    ``agents_silent`` for five minutes were not. ``queues``: what monitoring is told of queues."""
 
     posted_at: Instant | None = None
     as_of: Instant | None = None
@@ -99,6 +100,7 @@ class Standing:
     coverage: float | Unknown = field(default_factory=lambda: Unknown("nothing was posted yet"))
     agents_known: int | None = None
     agents_silent: int | None = None
+    queues: QueueSeries = field(default_factory=QueueSeries)
 
 
 class Health(Protocol):
