@@ -115,7 +115,7 @@ def test_a_limit_of_zero_is_only_known_where_an_unset_one_is_printed_as_infinite
     assert codes(facts) == found
 
 
-def test_what_does_not_measure_what_its_name_says_is_not_read() -> None:
+def test_row_31_what_does_not_measure_what_its_name_says_is_not_read() -> None:
     for name in ("volcano_e2e_job_scheduling_latency_milliseconds_count", "volcano_e2e_job_scheduling_duration"):
         assert QUEUE_METRICS.find(name) is None
 
@@ -130,7 +130,7 @@ def test_the_deprecated_scheduling_duration_stays_apart_because_it_includes_the_
     }
 
 
-def test_a_negative_count_of_pending_pods_is_not_known() -> None:
+def test_row_33_a_negative_count_of_pending_pods_is_not_known() -> None:
     values, facts, _ = read('scheduler_pending_pods{queue="gated"} -3\n')
     assert list(values.values()) == [None]
     assert codes(facts) == ["sample_above_physical_limit"]
