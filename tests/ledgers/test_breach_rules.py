@@ -124,7 +124,7 @@ LIMITED = {"nominal_milli": 16_000, "borrowing_limit_milli": 8_000}
             [],
         ),
         (
-            [quota(100, reserved_milli=20_000, **LIMITED), quota(200, reserved_milli=30_000, **LIMITED), quota(300, reserved_milli=30_000, **LIMITED)],
+            [quota(second, reserved_milli=milli, **LIMITED) for second, milli in ((100, 20_000), (200, 30_000), (300, 30_000))],
             [("borrowing_limit", "breach", None, "w1", 200)],
         ),
     ],

@@ -42,7 +42,7 @@ def owned(uid: str, kind: str, name: str, owner: tuple[str, str, str] | None = N
 POD = [pod(30, "p1", pod="train-0", created_at=0)]
 OF_RAY = [
     *POD,
-    belonging(owner_kind="RayCluster", owner_name="train-raycluster-x", owner_uid="rc", workload_kind="RayCluster", workload_name="train-raycluster-x"),
+    belonging(owner_kind="RayCluster", owner_name="train-raycluster-x", owner_uid="rc"),
     owned("rc", "RayCluster", "train-raycluster-x", ("rj", "RayJob", "train"), "ray.io"),
     owned("rj", "RayJob", "train", group="ray.io"),
 ]  # fmt: skip
