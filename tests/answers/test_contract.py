@@ -16,11 +16,14 @@ from steelyard.answers.q01_holders import HoldersSpec
 from steelyard.answers.q01_holders import answer as holders
 from steelyard.answers.q02_consumption import ConsumptionSpec
 from steelyard.answers.q02_consumption import answer as consumption
+from steelyard.answers.q06_scheduling import SchedulingSpec
+from steelyard.answers.q06_scheduling import answer as scheduling
 from steelyard.answers.registry import ANSWERS, Entry, entry
 from steelyard.primitives.errors import UsageError
 from steelyard.primitives.instant import Window
 from steelyard.primitives.unknown import Unknown
 from tests.answers.estate import Estate, at, small_story
+from tests.answers.queue_story import crowded_story
 from tests.conftest import REPOSITORY
 
 SCHEMA = json.loads((Path(steelyard.answers.__file__).parent / "answer.schema.json").read_text(encoding="utf-8"))
@@ -47,6 +50,8 @@ def rough_story() -> Estate:
         pytest.param(
             consumption(rough_story().store, ConsumptionSpec(window=Window(at("05:00"), at("06:00")))), id="q2-unknown"
         ),
+        pytest.param(scheduling(crowded_story().store, SchedulingSpec(by=("tenant",), explain=True)), id="q6"),
+        pytest.param(scheduling(rough_story().store, SchedulingSpec()), id="q6-silent"),
     ],
 )
 def test_answers_follow_the_schema_and_survive_json(result: Answer) -> None:

@@ -13,22 +13,7 @@ from steelyard.primitives.errors import UsageError
 from steelyard.primitives.instant import Window
 from steelyard.primitives.unknown import Unknown
 from tests.answers.estate import Estate, at
-
-
-def queue_story() -> Estate:
-    """Two queues: ``main`` served two of three, ``lab`` one; one pod that a scheduler placed."""
-    estate = Estate()
-    estate.listing(at("08:00"))
-    estate.listing(at("12:00"))
-    for name, queue, gpus, end in (
-        ("a/one", "main", 1, "08:10"),
-        ("a/two", "main", 4, "08:30"),
-        ("a/stuck", "main", 32, None),
-        ("b/lab", "lab", 1, "10:00"),
-    ):
-        estate.demand(name, queue, gpus, priority=50 if name == "b/lab" else 10)
-        estate.wait(name, "08:00", end, queue, gpus, fit="never_fits" if end is None else None)
-    return estate
+from tests.answers.queue_story import crowded_story, queue_story
 
 
 def asked(estate: Estate, **spec: Any) -> Answer:
@@ -73,13 +58,148 @@ def test_waits_stand_by_queue_unless_another_dimension_is_asked_for() -> None:
     ("where", "waits"),
     [
         ({"queue": "main"}, 3), ({"tenant": "b"}, 1), ({"priority": "50"}, 1), ({"workload": "Job/two"}, 1), ({"person": ""}, 4),
-        ({"namespace": "nobody"}, 0), ({"pod": "nobody"}, 0), ({"cluster": "default", "queue": "lab"}, 1),
+        ({"queue": ""}, 0), ({"cluster": "default", "queue": "lab"}, 1),
     ],
 )  # fmt: skip
 def test_conditions_narrow_figures_and_tables_alike(where: dict[str, str], waits: int) -> None:
     found = asked(queue_story(), where=where)
     assert figure(found, "waits_count") == waits
     assert sum(row["waits"] for row in table(found, "waits")) == waits
+
+
+def test_a_name_that_nobody_has_is_refused_with_the_nearest_and_to_a_viewer_it_is_empty() -> None:
+    with pytest.raises(UsageError, match="no queue is called 'mian'; the nearest are: main"):
+        asked(queue_story(), where={"queue": "mian"})
+    assert figure(asked(queue_story(), where={"tenant": "nobody"}, confined=True), "waits_count") == 0
+    with pytest.raises(UsageError, match="has a pod of this name"):
+        asked(queue_story(), where={"pod": "nobody"})
+
+
+def test_a_request_is_found_by_its_pod() -> None:
+    estate = queue_story()
+    estate.pod("a/two-0", "a", 4)
+    estate.insert("dim.demand_pod", cluster="default", pod_uid="uid-two-0", demand_id="id-two", demand_kind="workload")
+    for name in ("two-0", "a/two-0", "uid-two-0"):
+        assert figure(asked(estate, where={"pod": name}), "queue_wait_p50_seconds") == 1800
+
+
+def test_who_asks_for_more_than_its_queue_can_have_never_fits_whatever_is_said() -> None:
+    found = asked(crowded_story())
+    assert figure(found, "requests_never_fits") == 2
+    pending = {row["name"]: row for row in table(found, "pending")}
+    assert (pending["stuck"]["fit"], pending["huge"]["fit"]) == ("never_fits", "never_fits")
+    assert "raise what queue lab may have in all" in pending["huge"]["what_would_have_to_change"]
+    assert pending["huge"]["cause"] == "quota"
+    assert pending["new"]["what_would_have_to_change"] == Unknown("nobody said why it waits")
+
+
+def test_a_preemption_is_told_of_both_sides_and_to_a_tenant_of_its_own_loss_only() -> None:
+    estate = crowded_story()
+    both = table(asked(estate, where={"tenant": "b"}), "preemptions")
+    assert [(row["victim"], row["preemptor"], row["contradiction"]) for row in both] == [
+        ("two", "lab", "preemptor_uid_conflict")
+    ]
+    assert table(asked(estate, where={"tenant": "b"}, confined=True), "preemptions") == []
+    assert figure(asked(estate), "preemptions_count") == 1
+    assert table(asked(estate, window=Window(at("10:30"), at("12:00"))), "preemptions") == []
+
+
+def test_retries_of_one_owner_are_one_refusal_and_a_blocked_eviction_is_none() -> None:
+    found = asked(crowded_story())
+    assert [(row["request"], row["refused_by"], row["times"]) for row in table(found, "refusals")] == [
+        ("Pod two-0", "disruption_budget", 1), ("ReplicaSet web", "quota", 40)
+    ]  # fmt: skip
+    assert figure(found, "refusals_count") == 1
+    assert figure(found, "refusal_ratio") == Fraction(1, 7)
+
+
+def test_silence_is_no_zero_where_nobody_would_have_told() -> None:
+    silent = asked(queue_story())
+    for name in ("preemptions_count", "evictions_count", "refusals_count", "refusal_ratio", "gangs_incomplete_count"):
+        assert isinstance(figure(silent, name), Unknown), name
+    assert any("no audit log was read" in spot for spot in silent.blind_spots)
+    heard = queue_story()
+    for kind in ("audit", "gangs"):
+        heard.insert("dim.evidence_span", cluster="default", kind=kind, first_at=at("08:00"), last_at=at("10:00"))
+    told = asked(heard)
+    assert [figure(told, name) for name in ("preemptions_count", "refusals_count", "gangs_incomplete_count")] == [
+        0,
+        0,
+        0,
+    ]
+    (preemptions,) = (each for each in told.figures if each.name == "preemptions_count")
+    assert preemptions.coverage == pytest.approx(0.5, abs=1e-6)
+
+
+def test_a_gang_that_holds_cards_below_its_least_is_incomplete_and_an_admitted_one_without_a_place_is_not() -> None:
+    found = asked(crowded_story())
+    gangs = {row["name"]: row for row in table(found, "gangs")}
+    assert (gangs["half"]["state"], gangs["half"]["running"], gangs["half"]["gpus_idle"]) == ("incomplete", 1, 1)
+    assert (gangs["adrift"]["state"], gangs["adrift"]["gpus_idle"], gangs["adrift"]["gpus_asked"]) == (
+        "admitted_unschedulable", 0, 2
+    )  # fmt: skip
+    assert figure(found, "gangs_incomplete_idle_gpus") == 1
+    assert figure(found, "requests_admitted_unschedulable") == 1
+
+
+def test_outcomes_leave_out_what_was_replaced() -> None:
+    found = asked(crowded_story(), by=("tenant",))
+    assert {row["tenant"]: (row["succeeded"], row["failed"], row["excluded"], row["success_ratio"]) for row in table(found, "outcomes")} == {
+        "a": (1, 1, 0, Fraction(1, 2)), "b": (0, 0, 1, None)
+    }  # fmt: skip
+    assert figure(found, "requests_success_ratio") == Fraction(1, 2)
+
+
+def test_decisions_are_counted_by_request_and_by_word() -> None:
+    rows = table(asked(crowded_story()), "decisions")
+    assert [(row["verdict"], row["rule"], row["requests"], row["times"]) for row in rows] == [
+        ("never_fits", "ExceedsMaxQuota", 1, 9)
+    ]
+    assert table(asked(crowded_story(), where={"queue": "lab"}), "decisions") == []
+    assert len(table(asked(crowded_story(), where={"workload": "Job/stuck"}), "decisions")) == 1
+
+
+def test_contradictions_are_those_of_scheduling_and_narrow_with_the_question() -> None:
+    estate = crowded_story()
+    assert [row["subject"] for row in table(asked(estate), "contradictions")] == ["workload a/two", "clusterqueue lab"]
+    assert [row["subject"] for row in table(asked(estate, where={"queue": "lab"}), "contradictions")] == [
+        "clusterqueue lab"
+    ]
+    assert [row["subject"] for row in table(asked(estate, where={"tenant": "a"}), "contradictions")] == [
+        "workload a/two"
+    ]
+    confined = asked(estate, where={"tenant": "a"}, confined=True)
+    assert [note.subject for note in confined.findings] == ["workload a/two"]
+
+
+def test_waiting_that_what_was_idle_elsewhere_would_have_ended_is_mostly_quota() -> None:
+    estate = queue_story()
+    for queue, kind, own, pool in (("main", "cluster_queue", 600_000_000, None), ("all", "pool", None, 3_000_000_000)):
+        estate.insert(
+            "ledger.quota", cluster="default", queue_kind=kind, queue=queue, resource="nvidia.com/gpu", grain_at=at("09:00"),
+            observed_us=3_600_000_000, nominal_milli_us=8_000 * 3_600_000_000, used_milli_us=4_000 * 3_600_000_000, pending_us=3_600_000_000,
+            pending_fits_own_us=own, pending_fits_pool_us=pool, refused_count=0,
+        )  # fmt: skip
+        estate.insert(
+            "dim.quota_key",
+            cluster="default",
+            queue_kind=kind,
+            queue=queue,
+            resource="nvidia.com/gpu",
+            pool="all",
+            is_rollup=False,
+        )
+    found = asked(estate)
+    assert figure(found, "quota_used_ratio") == Fraction(1, 2)
+    assert figure(found, "pending_fits_pool_ratio") == Fraction(5, 6)
+    assert figure(found, "pending_fits_own_ratio") == Fraction(1, 6)
+    assert found.next_actions[0].startswith("mostly quota, not capacity")
+    assert isinstance(figure(asked(estate, where={"queue": "lab"}), "quota_used_ratio"), Unknown)
+
+
+def test_an_end_beyond_what_is_known_is_said() -> None:
+    found = asked(queue_story(), window=Window(at("08:00"), at("14:00")))
+    assert any("nothing is known after 2026-11-30T12:00:00Z" in spot for spot in found.blind_spots)
 
 
 def test_a_word_that_tells_no_requests_apart_is_refused() -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from typing import Final
 
 from steelyard.answers.contract import Column, Value
@@ -23,6 +24,8 @@ CONDITIONS: Final = (*DEMAND, "pod")
 DEMAND_ID: Final = "demand_id"
 
 _NAME_MAX: Final = 80
+_COMPARED_MAX: Final = 5_000
+_NEAR_MAX: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +84,30 @@ def scope_of(window: Window, by: Sequence[str], where: Mapping[str, str], readin
             else:
                 wanted[name] = (value,)
     return DemandScope(window, names, wanted)
+
+
+def require_known(scope: DemandScope, reading: Reading) -> None:
+    """Refuse a name that no request and no queue has, rather than answer that it waits for nothing; ``reading`` has ``known_values``.
+
+    Raises UsageError with the nearest names there are.
+    """
+    for name, values in scope.wanted.items():
+        asked = [value for value in values if value]
+        if name == DEMAND_ID:
+            if not asked:
+                raise UsageError(_("no request that was seen has a pod of this name"))
+            continue
+        if not asked:
+            continue
+        known = [str(row["value"]) for row in reading.run("known_values", dimension=name)]
+        for value in asked:
+            if value not in known:
+                near = get_close_matches(value[:_NAME_MAX], known[:_COMPARED_MAX], n=_NEAR_MAX, cutoff=0.3)
+                raise UsageError(
+                    _("no {dimension} is called {name!r}; the nearest are: {near}").format(
+                        dimension=name, name=value[:_NAME_MAX], near=", ".join(near or known[:_NEAR_MAX]) or _("none")
+                    )
+                )
 
 
 def _require(name: str, known: Sequence[str]) -> None:

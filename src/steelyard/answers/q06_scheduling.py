@@ -22,7 +22,7 @@ from steelyard.answers import (
     scheduling_waits,
 )
 from steelyard.answers.contract import Answer, Evidence, Figure, Table
-from steelyard.answers.demand_scope import DemandScope, scope_of
+from steelyard.answers.demand_scope import DemandScope, require_known, scope_of
 from steelyard.answers.grounds import KnownTime
 from steelyard.answers.lines import grains_of
 from steelyard.answers.reading import Reading, Rows
@@ -85,6 +85,8 @@ def answer(rows: Rows, spec: SchedulingSpec) -> Answer:
     times = grounds.known_times(reading)
     known = Window(min(time.first for time in times), max(time.last for time in times) + 1)
     scope = scope_of(spec.window or Window(INSTANT_MIN, INSTANT_MAX), spec.by or ("queue",), spec.where, reading)
+    if not spec.confined:
+        require_known(scope, reading)
     window = spec.window or Window(known.start, known.end - 1)
     names = _names_asked(reading, scope) if spec.confined or scope.is_narrowed else None
     if spec.window is not None and spec.window.start >= known.end:
@@ -121,8 +123,19 @@ def _parts(
         tables=[*waits.tables, pending.table, *quota.tables, *cases.tables],
         coverage=waits.coverage,
         cause=quota.cause,
-        blind_spots=[*pending.blind_spots, *cases.blind_spots],
+        blind_spots=[*_blind_spots(times, window), *pending.blind_spots, *cases.blind_spots],
     )
+
+
+def _blind_spots(times: Sequence[KnownTime], window: Window) -> list[str]:
+    last = max(time.last for time in times)
+    if window.end <= last:
+        return []
+    return [
+        _("nothing is known after {last}: whoever waits then is told as of that instant").format(
+            last=format_instant(last)
+        )
+    ]
 
 
 def _unknown_figures(reason: str) -> list[Figure]:

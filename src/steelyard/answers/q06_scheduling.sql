@@ -10,9 +10,42 @@ JOIN dim.pod AS pod ON pod.cluster = member.cluster AND pod.pod_uid = member.pod
 WHERE $pod IN (pod.pod, pod.namespace || '/' || pod.pod, pod.pod_uid)
 ORDER BY member.demand_id;
 
+-- name: known_values
+SELECT DISTINCT value
+FROM (
+  SELECT
+    CASE $dimension
+      WHEN 'cluster' THEN cluster
+      WHEN 'queue' THEN queue
+      WHEN 'namespace' THEN namespace
+      WHEN 'tenant' THEN tenant
+      WHEN 'priority' THEN CAST(priority AS VARCHAR)
+      WHEN 'workload' THEN workload_kind || '/' || workload_name
+      WHEN 'person' THEN person
+    END AS value
+  FROM dim.demand
+  UNION ALL
+  SELECT CASE $dimension WHEN 'cluster' THEN cluster WHEN 'queue' THEN queue WHEN 'namespace' THEN namespace END FROM dim.quota_now
+  UNION ALL
+  SELECT queue FROM dim.quota_now WHERE queue_kind = 'tenant' AND $dimension = 'tenant'
+  UNION ALL
+  SELECT
+    CASE $dimension WHEN 'cluster' THEN cluster WHEN 'namespace' THEN namespace WHEN 'tenant' THEN tenant WHEN 'person' THEN coalesce(person, "user") END
+  FROM dim.refusal
+) AS named
+WHERE value IS NOT NULL
+ORDER BY value;
+
 -- name: wait_groups
 -- As wait_curves, for each group.
-WITH cohort AS (
+WITH capacity AS (
+  SELECT cluster, queue, CAST(sum(max_capacity_milli) AS BIGINT) AS capacity_milli
+  FROM dim.quota_now
+  WHERE queue_kind IN ('cluster_queue', 'volcano_queue') AND regexp_extract(resource, '[^/.]+$') IN ('gpu', 'pgpu', 'npu')
+  GROUP BY cluster, queue
+  HAVING count(*) = count(max_capacity_milli) AND count(DISTINCT resource) = 1
+),
+cohort AS (
   SELECT
     CASE WHEN list_contains($by, 'cluster') THEN w.cluster END AS cluster,
     CASE WHEN list_contains($by, 'queue') THEN w.queue END AS queue,
@@ -21,10 +54,12 @@ WITH cohort AS (
     CASE WHEN list_contains($by, 'priority') THEN d.priority END AS priority,
     CASE WHEN list_contains($by, 'workload') THEN d.workload_kind || '/' || d.workload_name END AS workload,
     CASE WHEN list_contains($by, 'person') THEN d.person END AS person,
-    epoch_us(w.known_to_at) - epoch_us(w.started_at) AS wait_us, w.ended_by, w.fit, w.unknown_reason,
+    epoch_us(w.known_to_at) - epoch_us(w.started_at) AS wait_us, w.ended_by, w.unknown_reason,
+    coalesce(w.fit = 'never_fits' OR w.gpu_milli > c.capacity_milli, FALSE) AS never_fits,
     coalesce(w.ended_by IN ('reserved', 'scheduled', 'running'), FALSE) AS is_event
   FROM ledger.wait AS w
   LEFT JOIN dim.demand AS d ON d.cluster = w.cluster AND d.demand_id = w.demand_id
+  LEFT JOIN capacity AS c ON c.cluster = w.cluster AND c.queue = w.queue
   WHERE (w.stage = CASE WHEN w.demand_kind = 'pod' THEN 'scheduler' ELSE 'queue' END OR w.stage IN ('queue', 'gate') AND w.unknown_reason IS NOT NULL)
     AND w.started_at >= make_timestamp($from_us::BIGINT) AND w.started_at < make_timestamp($to_us::BIGINT)
     AND is_among(w.cluster, $cluster_wanted) AND is_among(w.queue, $queue_wanted) AND is_among(w.namespace, $namespace_wanted)
@@ -68,7 +103,7 @@ counts AS (
     percentile_linear(CASE WHEN is_event AND unknown_reason IS NULL THEN wait_us END, 0.95) AS naive_p95_us,
     percentile_linear(CASE WHEN is_event AND unknown_reason IS NULL THEN wait_us END, 0.99) AS naive_p99_us,
     count(*) FILTER (WHERE ended_by IS NULL AND unknown_reason IS NULL) AS waiting_count,
-    count(*) FILTER (WHERE fit = 'never_fits' AND ended_by IS NULL AND unknown_reason IS NULL) AS never_fits_count,
+    count(*) FILTER (WHERE never_fits AND ended_by IS NULL AND unknown_reason IS NULL) AS never_fits_count,
     count(*) FILTER (WHERE ended_by IS NOT NULL AND NOT is_event AND unknown_reason IS NULL) AS abandoned_count,
     count(*) FILTER (WHERE unknown_reason IS NOT NULL) AS not_recoverable_count,
     max(wait_us) FILTER (WHERE ended_by IS NULL AND unknown_reason IS NULL) AS longest_waiting_us

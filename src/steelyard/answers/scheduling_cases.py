@@ -129,6 +129,7 @@ _OUTCOMES: Final = (
     Column("pending", "1"),
     Column("degraded", "1"),
     Column("living", "1"),
+    Column("not_told", "1"),
     Column("success_ratio", "1"),
 )
 _DECISIONS: Final = (Column("verdict"), Column("cause"), Column("rule"), Column("requests", "1"), Column("times", "1"))
@@ -376,7 +377,17 @@ def _outcome(row: Record) -> Sequence[Value]:
     ended = row["succeeded_count"] + row["failed_count"]
     counts = (
         row[f"{name}_count"]
-        for name in ("succeeded", "failed", "preempted", "excluded", "otherwise", "pending", "degraded", "living")
+        for name in (
+            "succeeded",
+            "failed",
+            "preempted",
+            "excluded",
+            "otherwise",
+            "pending",
+            "degraded",
+            "living",
+            "not_told",
+        )
     )
     return (row["scheduler"], *counts, Fraction(row["succeeded_count"], ended) if ended else None)
 

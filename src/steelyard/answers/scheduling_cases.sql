@@ -64,6 +64,7 @@ ORDER BY ALL;
 
 -- name: outcomes
 -- Who ended in the window, by how, and who lives: waits, is a gang of which fewer run than it needs (degraded), or else runs or stands idle (living).
+-- not_told: it ended, and nobody says how.
 SELECT
   CASE WHEN list_contains($by, 'cluster') THEN d.cluster END AS cluster,
   CASE WHEN list_contains($by, 'queue') THEN d.queue END AS queue,
@@ -80,11 +81,13 @@ SELECT
   count(*) FILTER (WHERE o.outcome IS NOT NULL AND o.outcome NOT IN (
     'succeeded', 'succeeded_with_failed_pods', 'failed', 'preempted', 'replaced', 'out_of_sync', 'owner_not_found'
   )) AS otherwise_count,
-  count(*) FILTER (WHERE o.outcome IS NULL AND g.running_count > 0 AND g.running_count < d.least_count) AS degraded_count,
-  count(*) FILTER (WHERE o.outcome IS NULL AND w.demand_id IS NOT NULL) AS pending_count,
+  count(*) FILTER (WHERE o.outcome IS NULL AND d.ended_at IS NULL AND g.running_count > 0 AND g.running_count < d.least_count) AS degraded_count,
+  count(*) FILTER (WHERE o.outcome IS NULL AND d.ended_at IS NULL AND w.demand_id IS NOT NULL) AS pending_count,
   count(*) FILTER (
-    WHERE o.outcome IS NULL AND w.demand_id IS NULL AND NOT coalesce(g.running_count > 0 AND g.running_count < d.least_count, FALSE)
-  ) AS living_count
+    WHERE o.outcome IS NULL AND d.ended_at IS NULL AND w.demand_id IS NULL
+      AND NOT coalesce(g.running_count > 0 AND g.running_count < d.least_count, FALSE)
+  ) AS living_count,
+  count(*) FILTER (WHERE o.outcome IS NULL AND d.ended_at IS NOT NULL) AS not_told_count
 FROM dim.demand AS d
 JOIN dim.outcome AS o ON o.cluster = d.cluster AND o.demand_id = d.demand_id
 LEFT JOIN dim.gang AS g ON g.cluster = d.cluster AND g.object_uid = d.demand_id AND g.object_kind = 'Job'

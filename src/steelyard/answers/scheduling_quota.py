@@ -1,7 +1,7 @@
 """What became of quota, as Q6 says it: shares over the window, cards at the instant of the latest word, and whether requests within quota got it.
 
-Q6 calls ``quota_part``; the balance itself is that of ``quota_balance``. The trick to know: quota belongs to queues. Asked about a tenant, a person
-or a workload, what their queues have is not theirs alone, so the balance is not told; whether their own requests were served in time is.
+Q6 calls ``quota_part``; the balance itself is that of ``quota_balance``. The trick to know: quota belongs to queues, and in some traces to tenants.
+Asked about a person or a workload, what its queue has is not its own, so the balance is not told; whether its requests were served in time is.
 """
 
 from __future__ import annotations
@@ -78,19 +78,23 @@ class _OfQueues(Reading):
     def run(self, name: str, **values: object) -> list[Record]:
         """The rows of the queues that are asked about."""
         rows = self._reading.run(name, **values)
-        if not self._scope.is_narrowed:
-            return rows
-        return [row for row in rows if self._scope.admits(row, [word for word in _OF_QUEUES if word in row])]
+        tenants = self._scope.wanted.get("tenant")
+        return [
+            row
+            for row in rows
+            if self._scope.admits(row, [word for word in _OF_QUEUES if word in row])
+            and (tenants is None or (row.get("queue_kind") == "tenant" and row["queue"] in tenants))
+        ]
 
 
 def quota_part(reading: Reading, scope: DemandScope, grains: Window, ceiling_us: DurationUs) -> QuotaPart:
     """Figures and the tables ``quota`` and ``quota_now``. ``grains``: the whole grains of the window."""
     fulfilment, total = _fulfilment(reading, scope, ceiling_us)
-    others = [name for name in scope.wanted if name not in _OF_QUEUES]
-    if others:
-        reason = _("quota belongs to queues: it is not told by {names}").format(names=", ".join(others))
-        values: dict[str, Figure] = {}
-        return QuotaPart(_filled(values, total, reason), [], fulfilment, None)
+    reason = _("quota belongs to queues: it is not told by {names}").format(
+        names=", ".join(name for name in scope.wanted if name not in _OF_QUEUES)
+    )
+    if any(name not in (*_OF_QUEUES, "tenant") for name in scope.wanted):
+        return QuotaPart(_filled({}, total, reason), [], fulfilment, None)
     queues = _OfQueues(reading, scope)
     balance = quota_balance(queues, grains.start, grains.end, ceiling_us=ceiling_us)
     values = {
@@ -98,7 +102,10 @@ def quota_part(reading: Reading, scope: DemandScope, grains: Window, ceiling_us:
         for figure in balance.figures
     }
     values.update(_now_figures(queues.run("quota_now")))
-    reason = _("no source tells of it over time") if balance.tables else _("no queue and no quota of cards was read")
+    if balance.tables:
+        reason = _("no source tells of it")
+    elif "tenant" not in scope.wanted:
+        reason = _("no queue and no quota of cards was read")
     return QuotaPart(_filled(values, total, reason), balance.tables, fulfilment, balance.cause)
 
 

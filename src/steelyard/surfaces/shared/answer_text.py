@@ -15,6 +15,8 @@ from steelyard.surfaces.shared.printable import printable
 from steelyard.surfaces.shared.tables import GAP, Line, lay_out, wrapped
 
 _FINDINGS_SHOWN: Final = 8
+_REASON_LEAST: Final = 20
+"""Narrower than this no reason is written beside a name."""
 
 
 def render_answer(answer: Answer, width: int | None, rows_max: int | None = None) -> list[Line]:
@@ -52,7 +54,8 @@ def _figures(answer: Answer, width: int | None) -> list[Line]:
     names = max((len(figure.name) for figure in answer.figures), default=0)
     numbers = [_figure_value(figure) for figure in answer.figures if not isinstance(figure.value, Unknown)]
     values = max(map(len, numbers), default=0)
-    narrow = width is not None and names + values + 2 * len(GAP) + len("MiB-h") > width
+    values_room = max(values + len(GAP) + len("MiB-h"), _REASON_LEAST if len(numbers) < len(answer.figures) else 0)
+    narrow = width is not None and names + len(GAP) + values_room > width
     lines = []
     for figure in answer.figures:
         unknown = isinstance(figure.value, Unknown)
@@ -61,7 +64,8 @@ def _figures(answer: Answer, width: int | None) -> list[Line]:
             text += ("" if figure.unit == "1" else f" {figure.unit}") + _partial(figure, answer)
         kind = "unknown" if unknown else "figure"
         if narrow:
-            lines += [Line(kind, figure.name), *(Line(kind, more) for more in wrapped([text], width, GAP))]
+            lines += [Line(kind, part) for part in wrapped([figure.name], width, "")]
+            lines += [Line(kind, more) for more in wrapped([text], width, GAP)]
         else:
             first, *rest = wrapped([text], width and width - names - len(GAP), "") if unknown else [text]
             lines.append(Line(kind, f"{figure.name:<{names}}{GAP}{first}"))
