@@ -199,7 +199,9 @@ def test_the_waits_of_volcano_s_jobs_are_those_that_their_stamps_still_tell(
         name for name, job in jobs.items() if job["queue_wait_seconds"] is None
     }
     waiting = {row["workload_name"]: row["seconds"] for row in gangs if row["ended_us"] is None}
-    assert waiting["queued-big"] == truth["queued-big"]["censored_wait_seconds"]
+    assert waiting == {"queued-big": truth["queued-big"]["censored_wait_seconds"]}
+    fits = {row["workload_name"]: row["fit"] for row in gangs if row["ended_us"] is None}
+    assert fits == {"queued-big": truth["queued-big"]["cause"]}
 
 
 def test_a_gated_pod_waits_for_kueue_and_not_for_the_scheduler(

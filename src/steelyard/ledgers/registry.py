@@ -211,6 +211,7 @@ WAIT: Final = Ledger(
     ),
     sql_file="wait.sql",
     open_when="ended_at IS NULL",
+    findings_file="wait_findings.sql",
 )
 
 QUOTA: Final = Ledger(

@@ -39,6 +39,7 @@ STEMS: Final = (
     "demand",
     "demand_step",
     "step",
+    "quota_fit",
     "preemption",
     "outcome",
     "job",
