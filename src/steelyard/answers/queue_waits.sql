@@ -14,7 +14,7 @@ WITH cohort AS (
       OR (w.cluster, w.demand_id) IN (
         SELECT (d.cluster, d.demand_id)
         FROM dim.demand AS d
-        WHERE is_among(d.tenant, $tenants) AND is_among(d.priority, $priorities) AND is_among(d.person, $persons)
+        WHERE $of_demands AND is_among(d.tenant, $tenants) AND is_among(d.priority, $priorities) AND is_among(d.person, $persons)
           AND is_among(d.workload_kind || '/' || d.workload_name, $workloads)
       )
     )
@@ -82,7 +82,7 @@ WITH cohort AS (
       OR (w.cluster, w.demand_id) IN (
         SELECT (d.cluster, d.demand_id)
         FROM dim.demand AS d
-        WHERE is_among(d.tenant, $tenants) AND is_among(d.priority, $priorities) AND is_among(d.person, $persons)
+        WHERE $of_demands AND is_among(d.tenant, $tenants) AND is_among(d.priority, $priorities) AND is_among(d.person, $persons)
           AND is_among(d.workload_kind || '/' || d.workload_name, $workloads)
       )
     )
@@ -92,14 +92,26 @@ counted AS MATERIALIZED (
   FROM cohort
   GROUP BY wait_us, outcome, gpu_milli
 ),
+-- Who is censored is at risk at every end up to then, so that waits count with the last end that they saw: as many rows as there are ends. NULL: saw none.
+ends AS (
+  SELECT DISTINCT wait_us AS end_us FROM counted WHERE outcome < 2
+),
+seen AS (
+  SELECT e.end_us AS wait_us, c.outcome, c.gpu_milli, c.waits
+  FROM counted AS c
+  ASOF LEFT JOIN ends AS e ON c.wait_us >= e.end_us
+  WHERE c.outcome = 2
+  UNION ALL
+  SELECT wait_us, outcome, gpu_milli, waits FROM counted WHERE outcome < 2
+),
 times AS (
   SELECT
     wait_us,
     CASE WHEN gpu_milli IS NULL THEN 'unknown' WHEN gpu_milli = 0 THEN 'none' WHEN gpu_milli <= 1000 THEN '1' WHEN gpu_milli <= 8000 THEN '2-8' ELSE 'more' END AS size,
     sum(waits)::BIGINT AS waits, sum(CASE WHEN outcome = 0 THEN waits ELSE 0 END)::BIGINT AS events,
+    sum(CASE WHEN outcome = 1 THEN waits ELSE 0 END)::BIGINT AS abandoned,
     sum(waits * gpu_milli)::BIGINT AS gpu_waits, sum(CASE WHEN outcome = 0 THEN waits * gpu_milli ELSE 0 END)::BIGINT AS gpu_events
-  FROM counted
-  WHERE outcome < 3
+  FROM seen
   GROUP BY ALL
 ),
 curves AS (
@@ -115,15 +127,16 @@ curves AS (
 -- served: how many were served by then, of which the naive percentiles are taken.
 survivals AS (
   SELECT
-    *, sum(waits) OVER (PARTITION BY curve ORDER BY wait_us DESC) AS at_risk, sum(events) OVER (PARTITION BY curve ORDER BY wait_us) AS served,
+    *, sum(waits) OVER (PARTITION BY curve) - sum(waits) OVER by_then + waits AS at_risk, sum(events) OVER by_then AS served,
     sum(events) OVER (PARTITION BY curve) AS served_count
   FROM curves
+  WINDOW by_then AS (PARTITION BY curve ORDER BY wait_us NULLS FIRST ROWS UNBOUNDED PRECEDING)
 ),
 products AS (
   SELECT
     *,
     exp(sum(CASE WHEN events = 0 THEN 0 WHEN events = at_risk THEN -1e300 ELSE ln((at_risk - events) / at_risk) END)
-      OVER (PARTITION BY curve ORDER BY wait_us)) AS survival
+      OVER (PARTITION BY curve ORDER BY wait_us NULLS FIRST ROWS UNBOUNDED PRECEDING)) AS survival
   FROM survivals
 ),
 estimates AS (
@@ -166,23 +179,16 @@ counts AS (
     max(CASE WHEN outcome = 2 THEN wait_us END) AS longest_waiting_us
   FROM counted
 ),
-ends AS (
-  SELECT
-    wait_us, sum(waits)::BIGINT AS waits, sum(CASE WHEN outcome = 0 THEN waits ELSE 0 END)::BIGINT AS events,
-    sum(CASE WHEN outcome = 1 THEN waits ELSE 0 END)::BIGINT AS abandoned
-  FROM counted
-  WHERE outcome < 3
-  GROUP BY wait_us
-),
 risks AS (
-  SELECT *, sum(waits) OVER (ORDER BY wait_us DESC) AS at_risk FROM ends
+  SELECT *, sum(waits) OVER () - sum(waits) OVER (ORDER BY wait_us NULLS FIRST ROWS UNBOUNDED PRECEDING) + waits AS at_risk
+  FROM (SELECT wait_us, sum(waits) AS waits, sum(events) AS events, sum(abandoned) AS abandoned FROM times GROUP BY wait_us) AS together
 ),
 competing AS (
   SELECT
     *,
     exp(coalesce(
       sum(CASE WHEN events + abandoned = 0 THEN 0 WHEN events + abandoned = at_risk THEN -1e300 ELSE ln((at_risk - events - abandoned) / at_risk) END)
-        OVER (ORDER BY wait_us ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING),
+        OVER (ORDER BY wait_us NULLS FIRST ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING),
       0
     )) AS survival_before
   FROM risks
@@ -192,16 +198,16 @@ horizons AS (
   FROM (
     SELECT unnest($horizons_us::BIGINT[]) AS horizon_us
     UNION ALL
-    SELECT max(wait_us) FROM ends WHERE events + abandoned > 0
+    SELECT max(end_us) FROM ends
   ) AS named
-  WHERE horizon_us <= (SELECT max(wait_us) FROM ends)
+  WHERE horizon_us BETWEEN (SELECT min(wait_us) FROM counted WHERE outcome < 3) AND (SELECT max(wait_us) FROM counted WHERE outcome < 3)
 ),
 incidence AS (
   SELECT
     'incidence' AS what, h.horizon_us, coalesce(sum(s.survival_before * s.events / s.at_risk), 0) AS scheduled,
     coalesce(sum(s.survival_before * s.abandoned / s.at_risk), 0) AS abandoned
   FROM horizons AS h
-  JOIN competing AS s ON s.wait_us <= h.horizon_us
+  LEFT JOIN competing AS s ON s.wait_us <= h.horizon_us
   GROUP BY h.horizon_us
 )
 SELECT * FROM estimates
