@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from msgspec import structs
+
 from steelyard.facts.base import Fact
+from steelyard.facts.owner import Owner
 from tests.ledgers.facts_of import pod
 from tests.ledgers.queue_facts import asked, posted, preemption
-from tests.ledgers.wait_facts import WAIT_ONLY, rows_of
+from tests.ledgers.wait_facts import WAIT_ONLY, at, rows_of
 
 PAIR = [*asked("w1", 0, 5, priority=1), *asked("w2", 50, 70, priority=9)]
 
@@ -68,3 +71,32 @@ def test_the_order_in_which_words_arrive_changes_nothing() -> None:
         preemption(61, by=None),
     ]
     assert preemptions(facts) == preemptions(facts[::-1])
+
+
+def test_a_pod_that_was_stopped_belongs_to_its_workload_s_preemption_and_stands_alone_without_one() -> None:
+    pods = [pod(20, "p1", created_at=0), pod(20, "p2", created_at=0)]
+    stopped = {"by": None, "victim_kind": "Pod", "time_basis": "before", "cause": "unknown"}
+    facts = [
+        *pods,
+        seen_owner("p1", "w1"),
+        preemption(60),
+        preemption(95, victim="p1", **stopped),
+        preemption(95, victim="p2", **stopped),
+    ]
+    rows = [(row["victim_demand_id"], row["preempted_at"], row["words_count"]) for row in preemptions(facts)]
+    assert rows == [("w1", 60, 2), ("p2", 95, 1)]
+
+
+def test_two_witnesses_that_came_in_different_rounds_are_one() -> None:
+    told = {"by": None, "evidence": "audit", "victim_kind": "Pod", "decided_by": "kube-scheduler"}
+    patch, deletion = preemption(60, victim="p1", **told), preemption(61, victim="p1", **told)
+    later = structs.replace(deletion, observed_at=at(900))
+    (row,) = preemptions([pod(20, "p1", created_at=0), patch, later])
+    assert (row["preempted_at"], row["words_count"], row["pods_count"]) == (60, 2, 1)
+
+
+def seen_owner(uid: str, workload: str) -> Owner:
+    return Owner(
+        source="kube_api", natural_key=uid, pod_uid=uid, namespace="team-a", occurred_at=at(100), observed_at=at(100),
+        annotations=f'{{"kueue.x-k8s.io/workload": "{workload}"}}',
+    )  # fmt: skip

@@ -72,7 +72,13 @@ def all_readers() -> Readers:
     from steelyard.sources.volcano_vgpu import registers as volcano_registers
 
     return Readers(
-        pods=(read_pod, read_pod_scheduling, volcano.read_volcano_pod, hami_decisions.read_pod_decision),
+        pods=(
+            read_pod,
+            read_pod_scheduling,
+            kueue.read_kueue_pod,
+            volcano.read_volcano_pod,
+            hami_decisions.read_pod_decision,
+        ),
         allocations=(hami_allocations.read_pod_allocations, volcano_allocations.read_pod_allocations),
         nodes=(read_node, hami_registers.read_node_register, volcano_registers.read_node_register),
         events=(

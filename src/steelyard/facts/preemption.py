@@ -15,7 +15,7 @@ class Preemption(Fact, frozen=True, kw_only=True):
     ``fair_sharing``, ``reclaim_while_borrowing``, ``unknown``. victim_*, preemptor_*: uid and name as far as they are told; a uid that no
     object has stays as it stands. *_queue: the (cluster) queues; *_priority: the effective priorities. evidence: ``condition``,
     ``victim_event``, ``eviction_event``, ``preemptor_event``, ``audit``. time_basis of occurred_at: ``stated``, or ``before``: the words were
-    overwritten at that instant, so it was then or earlier.
+    overwritten or written down at that instant, so it was then or earlier.
     """
 
     TABLE: ClassVar[str] = "preemption"

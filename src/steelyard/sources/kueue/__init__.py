@@ -11,12 +11,22 @@ from typing import Any
 from steelyard.facts.base import Fact
 from steelyard.sources.kueue.contradictions import PASSING, KueueWords
 from steelyard.sources.kueue.events import read_event
+from steelyard.sources.kueue.pods import read_kueue_pod
 from steelyard.sources.kueue.queues import QUEUE_KINDS, read_queue
 from steelyard.sources.kueue.workload_view import GROUP
 from steelyard.sources.kueue.workloads import read_workload
 from steelyard.sources.shared.context import ReadContext
 
-__all__ = ["PASSING", "KueueWords", "has_facts", "read_event", "read_object", "read_queue", "read_workload"]
+__all__ = [
+    "PASSING",
+    "KueueWords",
+    "has_facts",
+    "read_event",
+    "read_kueue_pod",
+    "read_object",
+    "read_queue",
+    "read_workload",
+]
 
 
 def has_facts(kind: str, payload: Mapping[str, Any]) -> bool:

@@ -135,7 +135,7 @@ class KueueWords:
             isinstance(fact, Quota) and fact.queue_kind == "cluster_queue" and (fact.used_milli or fact.reserved_milli)
         ):
             self._used[fact.natural_key.partition("/")[0]] += 1
-        elif isinstance(fact, Preemption):
+        elif isinstance(fact, Preemption) and fact.victim_kind == "Workload":
             is_latest = fact.evidence == CONDITION and fact.victim_uid is not None
             self._keep(self._preemptions, fact.victim_uid or "" if is_latest else fact.natural_key, fact)
         elif isinstance(fact, Decision) and fact.evidence == "event" and fact.subject_kind == "Workload":
