@@ -234,7 +234,7 @@ def _remaining(
     if count < WAITS_MIN:
         return unknown(
             _(
-                "it cannot be told: only {count} waits of its queue lasted this long, at least {least} are needed"
+                "it cannot be told: of the waits of its queue {count} lasted this long, at least {least} are needed"
             ).format(count=count, least=WAITS_MIN)
         ), count
     reached = Unknown(_("not reached: too few of the waits that lasted this long have ended"))
