@@ -249,3 +249,43 @@ def test_a_past_window_tells_who_waited_then(store: Store) -> None:
         "2026-09-01T08:41:00Z"
     )
     assert format_instant(window.end) > waiting["jobset-sweep-77c2d"]["since"]
+
+
+def imported(directory: Path, kind: str | None, *paths: Path) -> None:
+    settings = Settings()
+    FileImporter(directory, settings, lambda opened: post(opened, settings)).import_paths(
+        ImportRequest(paths=list(paths), kind=kind), lambda *_: None
+    )
+
+
+def test_the_openb_trace_waits_as_its_reference_says(shared: Path, tmp_path: Path) -> None:
+    imported(tmp_path, "openb", shared / "cases" / "traces" / "alibaba-gpu-v2023" / "openb_pod_list_default.csv")
+    with Store.open(tmp_path) as opened:
+        trace = answer(opened, SchedulingSpec(by=("tenant",)))
+    for suffix, quantiles in (("", (3, 596, 3069)), ("_naive", (2, 241, 889.64)), ("_gpu_only", (3, 667, 3354))):
+        told = tuple(float(figure(trace, f"queue_wait_{level}_seconds{suffix}")) for level in ("p50", "p95", "p99"))
+        assert told == pytest.approx(quantiles), suffix
+    assert figure(trace, "requests_count") == 7_255 + 897
+    assert figure(trace, "requests_abandoned") == 897
+    (ends,) = rows(trace, "outcomes")
+    assert ends["not_told"] + ends["living"] == 8_152, "the trace tells no end's kind"
+
+
+def test_the_helios_month_waits_mostly_for_quota(shared: Path, tmp_path: Path) -> None:
+    folder = shared / "cases" / "traces" / "helios"
+    imported(tmp_path, None, folder / "earth_vc_sequence_may2020.csv.gz", folder / "Earth_gpu_number.csv")
+    may = Window(parse_instant("2020-05-01T00:00:00Z"), parse_instant("2020-06-01T00:00:00Z"))
+    with Store.open(tmp_path) as opened:
+        month = answer(opened, SchedulingSpec(window=may))
+        (tenant,) = {
+            each["queue"] for each in rows(month, "quota") if each["kind"] == "tenant" and each["queue"] == "vcvlY"
+        }
+        one = answer(opened, SchedulingSpec(window=may, where={"tenant": tenant}))
+    for name, percent, digits in (
+        ("quota_used_ratio", 66.70, 2), ("pending_time_ratio", 89.263, 3), ("pending_fits_pool_ratio", 98.735, 3),
+        ("pending_fits_own_ratio", 10.34, 2),
+    ):  # fmt: skip
+        assert round(100 * float(figure(month, name)), digits) == percent, name
+    assert month.next_actions[0].startswith("mostly quota, not capacity")
+    assert [each["queue"] for each in rows(one, "quota")] == [tenant]
+    assert float(figure(one, "quota_used_ratio")) == float(rows(one, "quota")[0]["used_ratio"])

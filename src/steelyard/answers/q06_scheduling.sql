@@ -181,6 +181,14 @@ WHERE is_among(d.cluster, $cluster_wanted) AND is_among(d.queue, $queue_wanted) 
   AND is_among(d.tenant, $tenant_wanted) AND is_among(d.priority, $priority_wanted) AND is_among(d.person, $person_wanted)
   AND is_among(d.workload_kind || '/' || d.workload_name, $workload_wanted) AND is_among(d.demand_id, $demand_id_wanted)
 UNION
+SELECT lower(gang.object_kind) || ' ' || gang.namespace || '/' || gang.name
+FROM dim.demand AS d
+JOIN dim.gang AS gang ON gang.cluster = d.cluster AND d.demand_id IN (gang.object_uid, gang.owner_uid)
+WHERE d.demand_kind <> 'pod'
+  AND is_among(d.cluster, $cluster_wanted) AND is_among(d.queue, $queue_wanted) AND is_among(d.namespace, $namespace_wanted)
+  AND is_among(d.tenant, $tenant_wanted) AND is_among(d.priority, $priority_wanted) AND is_among(d.person, $person_wanted)
+  AND is_among(d.workload_kind || '/' || d.workload_name, $workload_wanted) AND is_among(d.demand_id, $demand_id_wanted)
+UNION
 SELECT 'pod ' || pod.namespace || '/' || pod.pod
 FROM dim.demand AS d
 JOIN dim.demand_pod AS member ON member.cluster = d.cluster AND member.demand_id = d.demand_id

@@ -28,6 +28,7 @@ _GPU: Final = 1_000
 CONTRADICTIONS: Final = (
     "event_host_mismatch",
     "event_uid_mismatch",
+    "fit_contradicts_words",
     "finished_metric_counts_slice_replacement",
     "flavor_message_mismatch",
     "kueue_wait_metric_wrong",
@@ -42,7 +43,6 @@ CONTRADICTIONS: Final = (
     "quota_over_nominal",
     "quota_use_differs",
     "reclaimable_pods_stale",
-    "refusal_contradicted",
     "replica_role_double_count",
     "reservation_kept_after_rejection",
     "stale_cluster_queue_status",
