@@ -135,6 +135,36 @@ COMPUTE_UPPER: dict[str, Fraction] = dict.fromkeys(("whole", "lost", "hang", "no
 """What field 203 of a card of one holder's says; elsewhere nothing does."""
 
 
+WHOLE_CARD_USED = {"train-0": (622_500, 1_000_000)}
+USED: dict[str, Mapping[str, tuple[int, int]]] = {
+    **dict.fromkeys(("whole", "lost", "hang", "no_permission"), WHOLE_CARD_USED),
+    "mig": {"train-0": (880_000 * 500_000 // 1_000_000, 500_000), "infer-0": (100_000 * 142_857 // 1_000_000, 142_857)},
+}
+"""What max(1002, 1005) of each holder's unit says, and what the unit is, in parts per million of the card; elsewhere a card has several holders
+or no GPM counters."""
+
+
+@pytest.mark.parametrize("scenario", sorted(HELD))
+def test_what_the_one_holder_of_a_unit_used_is_known(
+    scenario: str, stub: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rounds = 4
+    measured_hours = Fraction((rounds - 1) * 10, 3_600)  # the first round looks twice, so it has a figure too
+    with delivered(tmp_path, stub, scenario, monkeypatch, rounds) as found:
+        q2 = asked(found, 2, by=["pod"])
+    consumption = {row["pod"].removeprefix("team-a/"): row for row in rows(q2, "consumption")}
+    assert USED.get(scenario, {}).keys() <= consumption.keys() == HELD[scenario].keys()
+    for pod, row in consumption.items():
+        known = USED.get(scenario, {}).get(pod)
+        if known is None:
+            assert isinstance(row["gpu_hours_used"], Unknown)
+            assert isinstance(row["gpu_hours_waste"], Unknown)
+            continue
+        used, unit = (Fraction(ppm, 1_000_000) * measured_hours for ppm in known)
+        assert row["gpu_hours_used"] == used
+        assert row["gpu_hours_waste"] == unit - used
+
+
 @pytest.mark.parametrize("scenario", sorted(HELD))
 def test_over_each_scenario_the_answers_are_right(
     scenario: str, stub: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
