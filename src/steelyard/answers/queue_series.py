@@ -1,7 +1,8 @@
 """What monitoring is told of queues: waits as a histogram, decisions by verdict and cause, and the balance of quota, with labels in bounds.
 
 The server computes it once for each posting and prints it at ``/metrics``. The trick to know: whoever may name queues could make series without
-end, so only the ``QUEUES_MAX`` busiest are named, and the rest are summed as the queue ``other``. A sum of which a part is not known is not known either.
+end, so only the ``QUEUES_MAX`` busiest are named, and the rest are summed as the queue ``other``. A sum of which a part is not
+known is not known either.
 
 Sceptic's query: ``SELECT queue, count(*) FROM ledger.wait WHERE ended_by IN ('reserved', 'scheduled', 'running') GROUP BY queue``.
 """
