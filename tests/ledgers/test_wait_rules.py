@@ -8,6 +8,7 @@ import pytest
 
 from steelyard.definitions.queue_wait import ENDS, STAGES, STEPS, UNKNOWN_REASONS
 from steelyard.facts.base import Fact
+from steelyard.facts.container import Container
 from steelyard.facts.gang import Gang
 from steelyard.facts.owner import Owner
 from steelyard.facts.queue import Queue
@@ -62,6 +63,13 @@ def owner(uid: str = "p1", seen: float = 100, **more: Any) -> Owner:
         observed_at=at(seen),
         **more,
     )
+
+
+def container(seen: float, restarts: int, name: str = "main", started_at: float | None = 0) -> Container:
+    return Container(
+        source="kube_api", natural_key=f"p1/{name}", occurred_at=at(seen), observed_at=at(seen), pod_uid="p1", container=name,
+        restart_count=restarts, started_at=None if started_at is None else at(started_at),
+    )  # fmt: skip
 
 
 def of_owner(uid: str, **more: Any) -> Owner:
@@ -290,6 +298,44 @@ CASES: dict[str, tuple[list[Fact], list[tuple[Any, ...]]]] = {
         ],
         [("scheduler", 0, 1, "scheduled", None), ("scheduler", 10, 11, "scheduled", None), ("scheduler", 20, 21, "scheduled", None),
          ("scheduler", 40, None, None, None)],
+    ),
+    "a pod that restarted once still tells its first start": (
+        [pod(100, scheduled_at=7, first_container_at=20), container(100, 1)],
+        [("scheduler", 0, 7, "scheduled", None), ("starting", 7, 20, "running", None)],
+    ),
+    "of one that restarted more often only a bound is left": (
+        [pod(100, scheduled_at=7, first_container_at=60), container(100, 2)],
+        [("scheduler", 0, 7, "scheduled", None), ("starting", 7, 60, "running", "restarted")],
+    ),
+    "unless another of its containers did not": (
+        [pod(100, scheduled_at=7, first_container_at=20), container(100, 5), container(100, 0, "init")],
+        [("scheduler", 0, 7, "scheduled", None), ("starting", 7, 20, "running", None)],
+    ),
+    "a container that never ran tells no start": (
+        [pod(100, scheduled_at=7, first_container_at=60), container(100, 5), container(100, 0, "idle", started_at=None)],
+        [("scheduler", 0, 7, "scheduled", None), ("starting", 7, 60, "running", "restarted")],
+    ),
+    "or its first start was seen before": (
+        [pod(50, scheduled_at=7, first_container_at=20), pod(100, scheduled_at=7, first_container_at=60), container(50, 0), container(100, 2)],
+        [("scheduler", 0, 7, "scheduled", None), ("starting", 7, 20, "running", None)],
+    ),
+    "a workload that only events tell of waited as long as they claim": (
+        [
+            decision(60, "reserved", uid="w9", queue="gpus", details='{"waited_claimed_seconds": 45}'), decision(61, "admitted", uid="w9"),
+            decision(90, "evicted", uid="w9", reason="EvictedDueToPreempted"), decision(120, "reserved", uid="w9"),
+        ],
+        [("queue", 15, 60, "reserved", "creation_not_seen"), ("admission_check", 60, 61, "admitted", None),
+         ("queue", 90, 120, "reserved", "release_not_seen")],
+    ),
+    "or an unknown time, where they claim nothing": (
+        [decision(60, "reserved", uid=None)], [("queue", 60, 60, "reserved", "creation_not_seen")]
+    ),
+    "an event under another's uid is no workload of its own": (
+        [workload(100), decision(60, "reserved", uid="w7")], [("queue", 0, 60, "reserved", None)]
+    ),
+    "nor is one that the audit log tells of": (
+        [condition(60, "QuotaReserved", uid="name:team-a/w1", source="audit_log"), decision(60.4, "reserved", uid="w1")],
+        [("queue", 60, 60, "reserved", "creation_not_seen")],
     ),
     "a gated pod does not wait for its scheduler": (
         [pod(100, phase="Pending"), gated()], [("gate", 0, None, None, None)]

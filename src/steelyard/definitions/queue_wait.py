@@ -64,6 +64,7 @@ RESTARTED: Final = "restarted"
 NOT_STAMPED: Final = "end_not_stamped"
 GATE_UNKNOWN: Final = "gate_not_seen"
 WORKLOAD_UNSEEN: Final = "workload_not_seen"
+CREATION_LOST: Final = "creation_not_seen"
 UNKNOWN_REASONS: Final = (
     EVICTIONS_LOST,
     RESERVATION_LOST,
@@ -73,5 +74,7 @@ UNKNOWN_REASONS: Final = (
     NOT_STAMPED,
     GATE_UNKNOWN,
     WORKLOAD_UNSEEN,
+    CREATION_LOST,
 )
-"""Why a wait cannot be recovered. Such a row's length is the most that its waits take together."""
+"""Why a wait cannot be recovered. Such a row's length is the most that its waits take together; but of ``creation_not_seen``, where no object
+was seen, it is what its controller claims, else 0."""

@@ -29,7 +29,7 @@ pods_listed AS (
 ),
 staged AS (
   SELECT
-    s.*, d.cluster, d.demand_id, d.demand_kind, d.namespace, d.queue, d.gpu_milli, d.last_seen_at, d.past_run_us,
+    s.*, d.cluster, d.demand_id, d.demand_kind, d.namespace, d.queue, d.gpu_milli, d.last_seen_at, d.past_run_us, d.created_at IS NULL AS is_creation_lost,
     greatest(s.waits_count - 1, 0) AS segment,
     CASE
       WHEN d.evictions_count <= coalesce(l.before_count, 0) + coalesce(l.after_count, 0) THEN FALSE
@@ -103,11 +103,13 @@ judged AS (
       WHEN stage = 'queue' AND demand_kind = 'pod_group' THEN CASE WHEN next_no IN (7, 8) AND next_basis_no = 4 THEN 'end_not_stamped' END
       WHEN stage = 'queue' THEN
         CASE
+          WHEN step_no = 0 AND is_creation_lost THEN 'creation_not_seen'
           WHEN is_deactivated THEN 'reactivation_not_seen'
           WHEN step_no IN (1, 5) THEN 'release_not_seen'
           WHEN next_no IN (2, 6, 7, 8) OR (next_no = 1 AND (after_no = 2 OR NOT next_deactivates)) THEN 'reservation_not_seen'
           WHEN is_lossy AND next_no IS NOT NULL THEN 'evictions_not_seen'
         END
+      WHEN stage = 'starting' AND next_basis_no = 4 THEN CASE WHEN demand_kind = 'pod' THEN 'restarted' ELSE 'end_not_stamped' END
       WHEN stage = 'gate' AND next_no IN (7, 8) THEN 'gate_not_seen'
       WHEN stage IN ('gate', 'scheduler') AND (next_no = 8 OR next_basis_no = 4 OR basis_no = 4) THEN 'end_not_stamped'
     END AS unknown_reason

@@ -1,5 +1,5 @@
 -- What waits as one: a Workload, a Volcano job with its PodGroup (or a PodGroup alone), else a pod with its retries. A workload that only the audit log
--- tells of has the uid `name:<namespace>/<name>` and no word of its own.
+-- tells of has the uid `name:<namespace>/<name>` and no word of its own; one that only events tell of has what they tell.
 -- evictions_*, past_run_us, whole_seen_at, inactive_at, first_seen_at: what `wait` needs to tell a known wait from one that cannot be recovered.
 -- person: who stands behind it; person_basis: `annotation` (a key of dim.person_annotation on a pod of it), `creator` (who created the topmost object of its
 -- owner chain, by the audit log: the impersonated one, and no account of the system), `contact` (of its namespace, in the settings).
@@ -19,8 +19,23 @@ told AS (
   WHERE t.object_kind = 'Workload' AND t.object_group = 'kueue.x-k8s.io' AND t.aspect = 'condition'
   GROUP BY t.cluster, t.object_uid
 ),
+-- Told of by events alone. An event's uid may be another's, so its name decides.
+heard AS (
+  SELECT
+    e.cluster, arg_max(coalesce(e.subject_uid, 'name:' || e.namespace || '/' || e.subject_name), e.occurred_at) AS object_uid,
+    e.namespace, e.subject_name AS name, min(e.occurred_at) AS first_seen_at, max(e.occurred_at) AS last_seen_at,
+    arg_max(e.queue, e.occurred_at) AS queue
+  FROM fact.decision AS e
+  ANTI JOIN dim.gang AS g
+    ON g.cluster = e.cluster AND g.object_kind = 'Workload' AND g.namespace = e.namespace AND g.name = e.subject_name
+  ANTI JOIN told AS t ON t.cluster = e.cluster AND t.namespace = e.namespace AND t.name = e.subject_name
+  WHERE e.subject_kind = 'Workload' AND e.evidence = 'event' AND e.verdict IN ('reserved', 'admitted', 'evicted', 'deactivated')
+  GROUP BY e.cluster, e.namespace, e.subject_name
+),
 strangers AS (
-  SELECT t.*
+  SELECT * FROM heard
+  UNION ALL
+  SELECT t.*, NULL
   FROM told AS t
   ANTI JOIN dim.gang AS g
     ON g.cluster = t.cluster AND g.object_kind = 'Workload' AND g.namespace = t.namespace AND g.name = t.name
@@ -92,7 +107,7 @@ demands AS (
   WHERE NOT (g.object_kind = 'PodGroup' AND coalesce((g.cluster, g.owner_uid) IN (SELECT (cluster, object_uid) FROM dim.gang WHERE object_kind = 'Job'), FALSE))
   UNION ALL
   SELECT
-    s.cluster, s.object_uid, 'workload', s.namespace, s.name, NULL, NULL, 'Workload', s.name, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
+    s.cluster, s.object_uid, 'workload', s.namespace, s.name, s.queue, NULL, 'Workload', s.name, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
     s.first_seen_at, s.last_seen_at, 'kueue', NULL, NULL, 0, 0, 0, NULL, NULL, NULL, NULL, FALSE, FALSE, NULL
   FROM strangers AS s
   UNION ALL

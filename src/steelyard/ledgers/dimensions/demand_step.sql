@@ -49,7 +49,11 @@ heard AS (
     coalesce(g.demand_no, n.demand_no) AS demand_no, date_trunc('second', d.occurred_at) AS step_at,
     CASE d.verdict WHEN 'reserved' THEN 5 WHEN 'admitted' THEN 6 ELSE 1 END AS step_no,
     3 AS basis_no,
-    d.verdict = 'deactivated' OR coalesce(contains(d.reason, 'Deactivated'), FALSE) AS is_deactivation
+    d.verdict = 'deactivated' OR coalesce(contains(d.reason, 'Deactivated'), FALSE) AS is_deactivation,
+    CASE
+      WHEN coalesce(g.created_at, n.created_at) IS NULL AND d.verdict = 'reserved'
+        THEN TRY_CAST(json_extract_string(d.details, '$.waited_claimed_seconds') AS INTEGER)
+    END AS waited_seconds
   FROM fact.decision AS d
   LEFT JOIN gang_demands AS g ON g.cluster = d.cluster AND g.demand_id = d.subject_uid
   LEFT JOIN gang_demands AS n
@@ -72,7 +76,7 @@ near AS (
 told AS (
   SELECT * FROM stamped
   UNION ALL
-  SELECT h.*
+  SELECT h.* EXCLUDE (waited_seconds)
   FROM heard AS h
   WHERE NOT EXISTS (
     SELECT 1
@@ -82,6 +86,19 @@ told AS (
   )
   UNION ALL
   SELECT demand_no, created_at, 0, 0, FALSE FROM gang_demands WHERE created_at IS NOT NULL
+  UNION ALL
+  SELECT g.demand_no, min(h.step_at - to_seconds(coalesce(h.waited_seconds, 0))), 0, 3, FALSE
+  FROM gang_demands AS g
+  JOIN (
+    SELECT d.demand_no, w.step_at, NULL AS waited_seconds
+    FROM worded AS w
+    JOIN gang_demands AS d ON d.cluster = w.cluster AND d.demand_id = w.object_uid AND d.created_at IS NULL
+    WHERE w.object_group = 'kueue.x-k8s.io' AND w.step_no IS NOT NULL
+    UNION ALL
+    SELECT demand_no, step_at, waited_seconds FROM heard
+  ) AS h ON h.demand_no = g.demand_no
+  WHERE g.created_at IS NULL
+  GROUP BY g.demand_no
   UNION ALL
   SELECT demand_no, date_trunc('second', ended_at), CASE WHEN end_kind = 'finished' THEN 9 ELSE 10 END, 0, FALSE
   FROM gang_demands
@@ -174,6 +191,25 @@ opened AS (
   LEFT JOIN enough AS e ON e.demand_no = o.demand_no AND e.admitted_at = o.admitted_at
   WHERE coalesce(o.ungated_at < e.scheduled_at, TRUE)
 ),
+-- A status keeps the start of the present run of a container and of the one before: where each restarted more often, the first start is lost unless it was
+-- seen before that, and the earliest that any sighting tells is a bound.
+starts AS (
+  SELECT r.cluster, r.pod_uid, min(r.first_container_at) AS first_at, bool_or(r.occurred_at < x.lost_at) AS is_first
+  FROM (
+    SELECT cluster, pod_uid, min(occurred_at) AS lost_at
+    FROM (
+      SELECT cluster, pod_uid, occurred_at
+      FROM fact.container
+      WHERE started_at IS NOT NULL OR restart_count > 0
+      GROUP BY cluster, pod_uid, occurred_at
+      HAVING min(restart_count) > 1
+    ) AS lost
+    GROUP BY cluster, pod_uid
+  ) AS x
+  JOIN fact.request AS r ON r.cluster = x.cluster AND r.pod_uid = x.pod_uid
+  WHERE r.first_container_at IS NOT NULL
+  GROUP BY r.cluster, r.pod_uid
+),
 traces AS (SELECT DISTINCT cluster, source FROM fact.source_status WHERE kind = 'trace'),
 pods AS (
   SELECT
@@ -184,7 +220,7 @@ pods AS (
       CASE WHEN p.terminal AND p.node IS NOT NULL THEN coalesce(p.last_container_end_at, p.terminal_seen_at) END
     ) AS scheduled_at,
     stamp_after_creation(p.created_at, p.scheduled_at) IS NOT NULL AS is_stamped,
-    p.first_container_at,
+    coalesce(stamp_after_creation(p.created_at, s.first_at), p.first_container_at) AS first_container_at, coalesce(s.is_first, TRUE) AS is_first_start,
     coalesce(p.last_container_end_at, CASE WHEN p.rejected THEN p.started_at END, CASE WHEN p.terminal THEN p.terminal_seen_at END) AS finished_at,
     CASE WHEN t.source IS NOT NULL THEN p.deletion_at ELSE coalesce(p.deleted_at, CASE WHEN p.gone_by_at IS NOT NULL THEN p.last_seen_at END) END
       AS gone_at,
@@ -193,6 +229,7 @@ pods AS (
   JOIN dim.pod_life AS p ON p.cluster = m.cluster AND p.pod_uid = m.pod_uid
   JOIN dim.demand AS d ON d.cluster = m.cluster AND d.demand_id = m.demand_id
   LEFT JOIN ungated AS u ON u.cluster = p.cluster AND u.pod_uid = p.pod_uid
+  LEFT JOIN starts AS s ON s.cluster = p.cluster AND s.pod_uid = p.pod_uid
   LEFT JOIN traces AS t ON t.cluster = p.cluster AND t.source = p.source
   WHERE m.demand_kind = 'pod'
 ),
@@ -203,7 +240,7 @@ pod_steps AS (
   UNION ALL
   SELECT demand_no, pod_uid, scheduled_at, 7, CASE WHEN is_stamped THEN basis_no ELSE 4 END FROM pods WHERE scheduled_at IS NOT NULL
   UNION ALL
-  SELECT demand_no, pod_uid, first_container_at, 8, basis_no FROM pods WHERE first_container_at >= scheduled_at
+  SELECT demand_no, pod_uid, first_container_at, 8, CASE WHEN is_first_start THEN basis_no ELSE 4 END FROM pods WHERE first_container_at >= scheduled_at
   UNION ALL
   SELECT demand_no, pod_uid, finished_at, 9, basis_no FROM pods WHERE finished_at IS NOT NULL
   UNION ALL
