@@ -7,10 +7,14 @@ from typing import Any
 import pytest
 
 from steelyard.facts.base import Fact
+from steelyard.facts.device_sample import DeviceSample
 from steelyard.facts.owner import Owner
 from steelyard.facts.partition_sample import PartitionSample
 from steelyard.facts.process_sample import ProcessSample
-from tests.ledgers.facts_of import CARD, card, grant, holdings, listing, node, pod, seen
+from steelyard.ledgers.posting import PostingParameters, post_ledgers
+from steelyard.primitives.clock import FixedClock
+from steelyard.store import Store
+from tests.ledgers.facts_of import CARD, at, card, grant, holdings, listing, node, pod, seen
 
 HASH = "0123456789abcdef0123456789abcdef"
 
@@ -70,3 +74,40 @@ def test_a_process_that_names_a_consumer_of_a_claim_proves_its_holding() -> None
     assert [row["evidence_grade"] for row in holdings(facts)] == ["declared"]
     assert [row["evidence_grade"] for row in holdings([*facts, process("name:team-a/trainer")])] == ["verified"]
     assert [row["evidence_grade"] for row in holdings([*facts, process("name:team-a/another")])] == ["declared"]
+
+
+CONSUMER = grant(
+    source="dra",
+    scheme="dra",
+    device_uuid="GPU-b",
+    unit_kind="gpu",
+    uid="c1",
+    namespace="team-a",
+    pod="trainer",
+    valid_from_at=5,
+)
+
+
+@pytest.mark.parametrize(
+    ("pod_uid", "whose"),
+    [
+        (HASH, "team-a/u1"),
+        ("name:team-a/u1", "team-a/u1"),
+        ("u1", "team-a/u1"),
+        ("name:team-a/trainer", "team-a/trainer"),
+        ("name:team-a/unheard", "team-a/unheard"),
+        ("f" * 32, "f" * 32),
+    ],
+)
+def test_a_process_on_a_card_that_nobody_holds_is_named_by_its_pod(pod_uid: str, whose: str) -> None:
+    used = DeviceSample(source="agent", natural_key=CARD, device_uuid=CARD, util_gpu_ratio=0.9, **seen(30))
+    facts = [
+        node(), card(), card(uuid="GPU-b"), listing(30), pod(scheduled_at=5), mirror(), CONSUMER, used, process(pod_uid, 30)
+    ]  # fmt: skip
+    with Store.open_memory() as store:
+        store.append(facts)
+        post_ledgers(store, PostingParameters(), clock=FixedClock(at(31)))
+        found = store.rows(
+            "SELECT json_extract_string(evidence, '$.processes') FROM ledger.finding WHERE code = 'used_without_holder'"
+        )
+    assert found == [(whose,)]

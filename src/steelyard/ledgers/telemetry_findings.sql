@@ -207,16 +207,23 @@ used_by_nobody AS (
         )
 ),
 
+-- Whose the processes on such a card are, by any of the names under which sources speak of a pod.
 process AS (
-    SELECT
-        sample.cluster, sample.device_uuid,
-        string_agg(DISTINCT coalesce(pod.namespace || '/' || pod.pod, sample.pod_uid, 'pid ' || CAST(sample.pid AS VARCHAR)), ', ') AS whose
-    FROM fact.process_sample AS sample
-    JOIN used_by_nobody AS used ON used.cluster = sample.cluster AND used.device_uuid = sample.device_uuid
-    LEFT JOIN dim.pod AS pod
-        ON pod.cluster = sample.cluster AND (pod.pod_uid = sample.pod_uid OR sample.pod_uid = 'name:' || pod.namespace || '/' || pod.pod)
-    WHERE sample.occurred_at >= used.occurred_at - INTERVAL 1 HOUR AND sample.occurred_at <= used.occurred_at + INTERVAL 1 HOUR
-    GROUP BY sample.cluster, sample.device_uuid
+    SELECT cluster, device_uuid, string_agg(name, ', ' ORDER BY name) AS whose
+    FROM (
+        SELECT DISTINCT
+            sample.cluster, sample.device_uuid,
+            coalesce(
+                pod.namespace || '/' || pod.pod, CASE WHEN starts_with(sample.pod_uid, 'name:') THEN substr(sample.pod_uid, 6) END,
+                sample.pod_uid, 'pid ' || CAST(sample.pid AS VARCHAR)
+            ) AS name
+        FROM fact.process_sample AS sample
+        JOIN used_by_nobody AS used ON used.cluster = sample.cluster AND used.device_uuid = sample.device_uuid
+        LEFT JOIN dim.pod_alias AS named ON named.cluster = sample.cluster AND named.alias = sample.pod_uid
+        LEFT JOIN dim.pod AS pod ON pod.cluster = sample.cluster AND pod.pod_uid = coalesce(named.pod_uid, sample.pod_uid)
+        WHERE sample.occurred_at >= used.occurred_at - INTERVAL 1 HOUR AND sample.occurred_at <= used.occurred_at + INTERVAL 1 HOUR
+    ) AS whose
+    GROUP BY cluster, device_uuid
 ),
 
 -- The pods that an exporter's rows of a card name, by the last round that named any.

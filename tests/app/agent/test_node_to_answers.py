@@ -18,6 +18,7 @@ from steelyard.app.asking import answer_over
 from steelyard.app.posting import post
 from steelyard.app.settings import Settings
 from steelyard.facts.node import Node
+from steelyard.facts.owner import Owner
 from steelyard.facts.request import Request
 from steelyard.facts.source_status import SourceStatus
 from steelyard.primitives.clock import FixedClock
@@ -27,6 +28,7 @@ from steelyard.store import Store
 from steelyard.surfaces.shared.ports import Question
 from tests.app.agent.batches import AT
 from tests.app.agent.gpu_node import CARD_0, CARD_1, INFER, NODE, TRAIN, gpu_node
+from tests.app.agent.gpu_node import PODS as PROCESSES
 from tests.app.agent.test_ingest_agent import Site, site
 from tests.sources.nvml.stub_library import VARIABLE
 
@@ -209,3 +211,38 @@ def test_cards_shared_through_mps_are_said_to_be_split_by_reservation(
         ((message,),) = found.store.rows("SELECT message FROM fact.finding WHERE code = 'shared_through_mps'")
     assert "team-a/infer-0" in message and "team-a/train-0" in message
     assert "split by reservation, not measured" in message
+
+
+def test_the_processes_of_a_static_pod_verify_what_its_mirror_pod_holds(
+    stub: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    of_kubelet = "0123456789abcdef0123456789abcdef"
+    for pid, uid in PROCESSES.items():
+        if uid == TRAIN:
+            monkeypatch.setitem(PROCESSES, pid, of_kubelet)
+
+    def grade() -> str:
+        (row,) = rows(asked(found, 1), "holders")
+        assert row["pod"] == "train-0"
+        return str(row["evidence_grade"])
+
+    with delivered(tmp_path, stub, "whole", monkeypatch, 2) as found:
+        assert {uid for (uid,) in found.store.rows("SELECT DISTINCT pod_uid FROM fact.process_sample")} >= {of_kubelet}
+        assert grade() != "verified"  # nobody says yet whose hash it is
+        annotations = f'{{"kubernetes.io/config.hash":"{of_kubelet}","kubernetes.io/config.mirror":"{of_kubelet}"}}'
+        found.store.append(
+            [
+                Owner(
+                    source="kube_api",
+                    natural_key=TRAIN,
+                    pod_uid=TRAIN,
+                    namespace="team-a",
+                    annotations=annotations,
+                    occurred_at=AT,
+                    observed_at=AT,
+                    cluster="east",
+                )
+            ]
+        )
+        post(found.store, Settings(cluster="east"))
+        assert grade() == "verified"
