@@ -17,6 +17,7 @@ from steelyard.answers.contract import Answer
 from steelyard.answers.story import WAITS_MIN, StorySpec, story
 from steelyard.definitions.kaplan_meier import Ends, kaplan_meier, remaining_quantile
 from steelyard.facts.base import Fact
+from steelyard.facts.event import Event
 from steelyard.facts.refusal import Refusal
 from steelyard.primitives.errors import UsageError
 from steelyard.primitives.instant import SECOND_US
@@ -171,6 +172,21 @@ def test_a_tenant_is_told_that_it_was_preempted_and_not_for_whom() -> None:
     facts = [*LIFE[:-3], *asked("w2", 100, 205, priority=9, namespace="team-b", object_name="secret")]
     rows = table(of(facts, "w1", tenant="team-a"), "story")
     assert [row["what"] for row in rows if row["event"] == "preempted"] == ["preempted for another request (reclaim)"]
+
+
+def test_an_event_that_names_somebody_else_is_not_told_to_a_tenant() -> None:
+    def event(reason: str, message: str) -> Event:
+        return Event(
+            source="kube_api", natural_key=reason, kind="kubernetes", reason=reason, message=message, subject_kind="Workload", subject_uid="w1",
+            subject_namespace="team-a", subject_name="w1", occurred_at=at(70), observed_at=at(70),
+        )  # fmt: skip
+
+    facts = [*asked("w1", 0, 60), event("Preempted", "for team-b/secret"), event("Created", "its job")]
+    assert [row["what"] for row in table(of(facts), "story") if row["event"] == "event"] == [
+        "Created: its job",
+        "Preempted: for team-b/secret",
+    ]
+    assert "secret" not in str(of(facts, tenant="team-a").tables)
 
 
 PENDING = [

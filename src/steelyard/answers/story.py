@@ -262,7 +262,7 @@ def _lines(
     found += story_lines.lines_of_preemptions(reading.run("story_preemptions", **bound, at_us=at), labels, tenant)
     uids = sorted({row["uid"] for row in subjects} | set(bound["demands"]))
     found += story_lines.lines_of_events(
-        reading.run("story_events", cluster=cluster, at_us=at, uids=uids), demand_of, labels
+        reading.run("story_events", cluster=cluster, at_us=at, uids=uids), demand_of, labels, confined
     )
     found += _refusals(reading, cluster, at, demands, subjects, labels, demand_of)
     found += story_lines.lines_of_holdings(reading.run("story_holdings", **bound, at_us=at), labels, at)

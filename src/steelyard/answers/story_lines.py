@@ -7,6 +7,7 @@ confined to a tenant gets no sentence that names somebody else's object: those w
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -17,6 +18,8 @@ from steelyard.primitives.instant import SECOND_US, DurationUs, Instant
 
 _SAME_US: Final = 2 * SECOND_US
 _CHARACTERS_MAX: Final = 400
+_OF_OTHERS: Final = re.compile("preempt|evict|reclaim", re.IGNORECASE)
+"""Reasons of events whose words may name somebody else's object."""
 _STEP_OF: Final = {
     "reserved": "reserved",
     "admitted": "admitted",
@@ -300,13 +303,13 @@ def lines_of_holdings(rows: Sequence[Record], labels: Mapping[str, str], at: Ins
 
 
 def lines_of_events(
-    rows: Sequence[Record], demand_of: Mapping[tuple[str, str], str], labels: Mapping[str, str]
+    rows: Sequence[Record], demand_of: Mapping[tuple[str, str], str], labels: Mapping[str, str], confined: bool
 ) -> list[StoryLine]:
-    """Further events about its objects, by their reason."""
+    """Further events about its objects, by their reason. ``confined``: without those that tell who had to go for whom."""
     found = []
     for row in rows:
         demand = demand_of.get((row["subject_kind"], f"{row['subject_namespace'] or ''}/{row['subject_name']}"))
-        if demand is None:
+        if demand is None or (confined and _OF_OTHERS.search(row["reason"] or "")):
             continue
         text = row["reason"] or _("event")
         if row["message"]:
