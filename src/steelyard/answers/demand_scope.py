@@ -22,6 +22,7 @@ CONDITIONS: Final = (*DEMAND, "pod")
 """What narrows: the dimensions, and a pod of the demand by ``namespace/name``, name or uid."""
 
 DEMAND_ID: Final = "demand_id"
+_OF_WAITS: Final = frozenset({"cluster", "queue", "namespace", DEMAND_ID})
 
 _NAME_MAX: Final = 80
 _COMPARED_MAX: Final = 5_000
@@ -48,6 +49,10 @@ class DemandScope:
     def conditions(self) -> Mapping[str, object]:
         """Those without the window."""
         return {f"{name}_wanted": list(self.wanted.get(name, ())) for name in (*DEMAND, DEMAND_ID)}
+
+    def asks_demands(self, names: Iterable[str] = ()) -> bool:
+        """Whether a condition, or one of the named dimensions, is one that a wait itself does not have."""
+        return any(name not in _OF_WAITS for name in (*self.wanted, *names))
 
     def admits(self, record: Record, names: Iterable[str]) -> bool:
         """Whether a record has a wanted value in each of the named columns; the other dimensions are not looked at."""

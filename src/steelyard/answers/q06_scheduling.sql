@@ -58,7 +58,7 @@ cohort AS (
     coalesce(w.fit = 'never_fits' OR w.gpu_milli > c.capacity_milli, FALSE) AS never_fits,
     coalesce(w.ended_by IN ('reserved', 'scheduled', 'running'), FALSE) AS is_event
   FROM ledger.wait AS w
-  LEFT JOIN dim.demand AS d ON d.cluster = w.cluster AND d.demand_id = w.demand_id
+  LEFT JOIN dim.demand AS d ON $of_demands AND d.cluster = w.cluster AND d.demand_id = w.demand_id
   LEFT JOIN capacity AS c ON c.cluster = w.cluster AND c.queue = w.queue
   WHERE (w.stage = CASE WHEN w.demand_kind = 'pod' THEN 'scheduler' ELSE 'queue' END OR w.stage IN ('queue', 'gate') AND w.unknown_reason IS NOT NULL)
     AND w.started_at >= make_timestamp($from_us::BIGINT) AND w.started_at < make_timestamp($to_us::BIGINT)
@@ -121,29 +121,32 @@ ORDER BY ALL;
 
 -- name: request_counts
 -- Demands by what became of them: those whose wait began in the window, and those of them that wait still. Who asks for more than its queue can ever
--- have never fits, whatever its decider says.
+-- have never fits, whatever its decider says. Who waits counts also where the length of its wait is not known.
 WITH capacity AS (
   SELECT cluster, queue, CAST(sum(max_capacity_milli) AS BIGINT) AS capacity_milli
   FROM dim.quota_now
   WHERE queue_kind IN ('cluster_queue', 'volcano_queue') AND regexp_extract(resource, '[^/.]+$') IN ('gpu', 'pgpu', 'npu')
   GROUP BY cluster, queue
   HAVING count(*) = count(max_capacity_milli) AND count(DISTINCT resource) = 1
+),
+requests AS (
+  SELECT
+    w.cluster, w.demand_id, bool_or(w.ended_at IS NULL) AS is_waiting, bool_or(w.ended_by IS NOT DISTINCT FROM 'abandoned') AS is_abandoned,
+    bool_or(w.ended_at IS NULL AND coalesce(w.fit = 'never_fits' OR w.gpu_milli > c.capacity_milli, FALSE)) AS never_fits
+  FROM ledger.wait AS w
+  LEFT JOIN dim.demand AS d ON $of_demands AND d.cluster = w.cluster AND d.demand_id = w.demand_id
+  LEFT JOIN capacity AS c ON c.cluster = w.cluster AND c.queue = w.queue
+  WHERE (w.stage = CASE WHEN w.demand_kind = 'pod' THEN 'scheduler' ELSE 'queue' END OR w.stage IN ('queue', 'gate') AND w.unknown_reason IS NOT NULL)
+    AND w.started_at >= make_timestamp($from_us::BIGINT) AND w.started_at < make_timestamp($to_us::BIGINT)
+    AND is_among(w.cluster, $cluster_wanted) AND is_among(w.queue, $queue_wanted) AND is_among(w.namespace, $namespace_wanted)
+    AND is_among(d.tenant, $tenant_wanted) AND is_among(d.priority, $priority_wanted) AND is_among(d.person, $person_wanted)
+    AND is_among(d.workload_kind || '/' || d.workload_name, $workload_wanted) AND is_among(w.demand_id, $demand_id_wanted)
+  GROUP BY w.cluster, w.demand_id
 )
 SELECT
-  count(DISTINCT (w.cluster, w.demand_id)) AS requests_count,
-  count(DISTINCT (w.cluster, w.demand_id)) FILTER (WHERE w.ended_at IS NULL AND w.unknown_reason IS NULL) AS waiting_count,
-  count(DISTINCT (w.cluster, w.demand_id)) FILTER (
-    WHERE w.ended_at IS NULL AND w.unknown_reason IS NULL AND (w.fit = 'never_fits' OR w.gpu_milli > c.capacity_milli)
-  ) AS never_fits_count,
-  count(DISTINCT (w.cluster, w.demand_id)) FILTER (WHERE w.ended_by = 'abandoned') AS abandoned_count
-FROM ledger.wait AS w
-LEFT JOIN dim.demand AS d ON d.cluster = w.cluster AND d.demand_id = w.demand_id
-LEFT JOIN capacity AS c ON c.cluster = w.cluster AND c.queue = w.queue
-WHERE (w.stage = CASE WHEN w.demand_kind = 'pod' THEN 'scheduler' ELSE 'queue' END OR w.stage IN ('queue', 'gate') AND w.unknown_reason IS NOT NULL)
-  AND w.started_at >= make_timestamp($from_us::BIGINT) AND w.started_at < make_timestamp($to_us::BIGINT)
-  AND is_among(w.cluster, $cluster_wanted) AND is_among(w.queue, $queue_wanted) AND is_among(w.namespace, $namespace_wanted)
-  AND is_among(d.tenant, $tenant_wanted) AND is_among(d.priority, $priority_wanted) AND is_among(d.person, $person_wanted)
-  AND is_among(d.workload_kind || '/' || d.workload_name, $workload_wanted) AND is_among(w.demand_id, $demand_id_wanted);
+  count(*) AS requests_count, count(*) FILTER (WHERE is_waiting) AS waiting_count, count(*) FILTER (WHERE never_fits) AS never_fits_count,
+  count(*) FILTER (WHERE is_abandoned) AS abandoned_count
+FROM requests;
 
 -- name: fulfilment
 -- Of the waits that began in the window for no more than the queue's own quota: how many got it within the ceiling, how many may still.

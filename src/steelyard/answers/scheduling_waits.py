@@ -105,12 +105,17 @@ def wait_part(reading: Reading, scope: DemandScope, fulfilment: Mapping[tuple[Va
     waits = queue_waits(reading, asked)
     on_gpus = wait_curves(reading, replace(asked, gpu_only=True)).get("everyone", Estimate())
     fitting = wait_curves(reading, replace(asked, without_never_fits=True)).get("everyone", Estimate())
-    counts = reading.run("request_counts", **scope.bound())[0]
+    counts = reading.run("request_counts", of_demands=scope.asks_demands(), **scope.bound())[0]
     known, lost = waits.everyone.waits_count, waits.not_recoverable_count
     coverage = known / (known + lost) if known + lost else Unknown(_("no wait was seen"))
     values = {**_estimates(waits, on_gpus, fitting), **_counts(waits, counts)}
     figures = [Figure(name, values[name], unit, method, coverage) for name, (unit, method) in METHODS.items()]
-    rows = [_row(row, scope, fulfilment) for row in reading.run("wait_groups", by=list(scope.by), **scope.bound())]
+    rows = [
+        _row(row, scope, fulfilment)
+        for row in reading.run(
+            "wait_groups", by=list(scope.by), of_demands=scope.asks_demands(scope.by), **scope.bound()
+        )
+    ]
     tables = [Table("waits", (*scope.columns(), *COUNT_COLUMNS), rows)]
     if waits.incidence:
         columns = (Column("age_seconds", "s"), Column("scheduled_ratio", "1"), Column("abandoned_ratio", "1"))
