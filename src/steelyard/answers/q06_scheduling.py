@@ -1,8 +1,8 @@
 """Q6: do scheduling and quota follow the rules: who waited how long and why, what became of quota, who was refused, evicted, preempted.
 
 ``answer`` is what the registry calls. Waits come from ``ledger.wait``, quota from ``ledger.quota``, what deciders said from the dimensions that are
-made of their words. The trick to know: each part is a module of its own (``scheduling_waits``, ``scheduling_quota``) that yields figures and tables;
-a further part, such as an audit of the rules, is added in ``_parts``.
+made of their words. The trick to know: each part is a module of its own (``scheduling_waits``, ``rule_audit``) that yields figures and tables;
+a further part is added in ``_parts``.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from steelyard.answers import (
     grounds,
     queue_waits,
     quota_balance,
+    rule_audit,
     scheduling_cases,
     scheduling_pending,
     scheduling_quota,
@@ -37,6 +38,7 @@ METHODS: Final[Mapping[str, tuple[str, str]]] = {
     **scheduling_waits.METHODS,
     **scheduling_quota.METHODS,
     **scheduling_cases.METHODS,
+    **rule_audit.METHODS,
 }
 
 
@@ -80,7 +82,15 @@ def answer(rows: Rows, spec: SchedulingSpec) -> Answer:
         raise UsageError(
             _("a window must end after it starts: {window} holds no time at all").format(window=spec.window)
         )
-    files = (SQL, grounds.SQL, queue_waits.SQL_FILE, quota_balance.SQL, scheduling_cases.SQL, scheduling_pending.SQL)
+    files = (
+        SQL,
+        grounds.SQL,
+        queue_waits.SQL_FILE,
+        quota_balance.SQL,
+        scheduling_cases.SQL,
+        scheduling_pending.SQL,
+        rule_audit.SQL,
+    )
     reading = Reading(rows, *files)
     times = grounds.known_times(reading)
     known = Window(min(time.first for time in times), max(time.last for time in times) + 1)
@@ -117,13 +127,17 @@ def _parts(
     waits = scheduling_waits.wait_part(reading, scope, quota.fulfilment)
     pending = scheduling_pending.pending_part(reading, scope, confined)
     cases = scheduling_cases.case_part(reading, scope, window, waits.requests_count, names, confined)
+    audit = rule_audit.rule_audit(reading, scope, confined=confined)
+    spots = [*_blind_spots(times, window), *pending.blind_spots, *cases.blind_spots]
+    if audit.left_out:
+        spots.append(_("{count} more breaches, overtakings and changes are not listed").format(count=audit.left_out))
     of_requests = grounds.unless_no_pods_were_read(waits.figures, times, set(scheduling_waits.METHODS))
     return Parts(
-        figures=[*of_requests, *quota.figures, *cases.figures],
-        tables=[*waits.tables, pending.table, *quota.tables, *cases.tables],
+        figures=[*of_requests, *quota.figures, *cases.figures, *audit.figures],
+        tables=[*waits.tables, pending.table, *quota.tables, *cases.tables, *audit.tables],
         coverage=waits.coverage,
         cause=quota.cause,
-        blind_spots=[*_blind_spots(times, window), *pending.blind_spots, *cases.blind_spots],
+        blind_spots=spots,
     )
 
 
