@@ -13,6 +13,7 @@ from typing import Any, Final
 from steelyard.primitives.instant import HOUR_US, SECOND_US, Instant, format_instant
 from steelyard.simulation import hami
 from steelyard.simulation.demand import JOB, NOTEBOOK, SERVICE
+from steelyard.simulation.queues import queue_objects
 from steelyard.simulation.truth import HAMI, MIG, TIME_SLICING, WHOLE, GroundTruth, Node, Pod
 
 _NAMESPACE: Final = uuid.UUID("6ba7b811-9dad-11d1-80b4-00c04fd430c8")
@@ -34,8 +35,9 @@ class ClusterView:
         self._texts: dict[str, tuple[str, str]] = {}
 
     def snapshot(self, at: Instant) -> bytes:
-        """One List of all pods, nodes and recent events."""
+        """One List of all pods, nodes, recent events and what Kueue has."""
         texts = [*self.pods(at).values(), *self.nodes(at).values(), *self.events(at).values()]
+        texts += map(_text, queue_objects(self._truth, at))
         return (
             '{"apiVersion":"v1","kind":"List","metadata":{"resourceVersion":""},"items":[' + ",".join(texts) + "]}"
         ).encode()

@@ -19,6 +19,7 @@ from steelyard.simulation.estate import build_estate
 from steelyard.simulation.kubernetes import ClusterView
 from steelyard.simulation.life import Life
 from steelyard.simulation.node_agents import NodeView, kernel_log, pod_resources_dump
+from steelyard.simulation.queues import workloads
 from steelyard.simulation.spec import SimulationSpec
 from steelyard.simulation.truth import HAMI, MIG, GroundTruth
 
@@ -97,6 +98,7 @@ def ground_truth(spec: SimulationSpec) -> GroundTruth:
         pods=life.pods,
         happenings=life.happenings,
         device_base_mib=DEVICE_BASE_MIB,
+        workloads=workloads(spec, life.pods),
     )
 
 

@@ -120,6 +120,30 @@ class Pod:
 
 
 @dataclass(slots=True)
+class Workload:
+    """What Kueue knows of a batch job of one pod. It waits from ``created_at`` to ``reserved_at``, when its pod is made; where it was preempted
+    again from ``released_at``. leaked_from_at: since when it keeps its quota for nothing. finished_at with ``succeeded``: how it ended.
+    removed_at: when it left."""
+
+    uid: str
+    namespace: str
+    name: str
+    owner_uid: str
+    owner_name: str
+    local_queue: str
+    queue: str
+    gpus: int
+    created_at: Instant
+    reserved_at: Instant
+    preempted_at: Instant | None = None
+    released_at: Instant | None = None
+    leaked_from_at: Instant | None = None
+    finished_at: Instant | None = None
+    succeeded: bool = False
+    removed_at: Instant | None = None
+
+
+@dataclass(slots=True)
 class Happening:
     """An event worth asking about: ``node_not_ready``, ``node_gone``, ``gpu_lost``."""
 
@@ -145,6 +169,7 @@ class GroundTruth:
     pods: list[Pod]
     happenings: list[Happening]
     device_base_mib: int
+    workloads: list[Workload] = field(default_factory=list)
 
     def to_json(self) -> bytes:
         """The truth as JSON, the same bytes for the same truth."""

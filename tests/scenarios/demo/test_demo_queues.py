@@ -1,0 +1,55 @@
+"""What the ledgers say of the demo's queues is what the simulation did."""
+
+from __future__ import annotations
+
+from steelyard.primitives.instant import SECOND_US
+from tests.scenarios.demo.demo_run import Demo
+
+
+def waits(demo: Demo) -> dict[str, list[tuple[int, int | None]]]:
+    rows = demo.store.rows(
+        "SELECT demand_id, epoch_us(started_at), epoch_us(ended_at) FROM ledger.wait "
+        "WHERE demand_kind = 'workload' AND stage = 'queue' AND unknown_reason IS NULL ORDER BY started_at"
+    )
+    found: dict[str, list[tuple[int, int | None]]] = {}
+    for uid, started, ended in rows:
+        found.setdefault(uid, []).append((started, ended))
+    return found
+
+
+def floored(at: int) -> int:
+    return at - at % SECOND_US
+
+
+def test_each_workload_waited_as_long_as_the_truth_says(demo: Demo) -> None:
+    found, last = waits(demo), demo.truth.snapshots[-1]
+    first_waits = {
+        each.uid: (floored(each.created_at), floored(each.reserved_at))
+        for each in demo.truth.workloads
+        if each.uid in found and each.reserved_at <= last
+    }
+    assert len(first_waits) > 10
+    assert {uid: found[uid][0] for uid in first_waits} == first_waits
+    unseen = [each for each in demo.truth.workloads if each.uid not in found]
+    assert all(seen_never(demo, each.created_at, each.removed_at) for each in unseen)
+
+
+def seen_never(demo: Demo, created_at: int, removed_at: int | None) -> bool:
+    return not any(created_at <= at and (removed_at is None or at < removed_at) for at in demo.truth.snapshots)
+
+
+def test_the_one_preemption_ends_a_run_and_begins_a_wait(demo: Demo) -> None:
+    (victim,) = (each for each in demo.truth.workloads if each.preempted_at is not None)
+    rows = demo.store.rows("SELECT victim_demand_id, epoch_us(preempted_at), cause FROM dim.preemption")
+    assert rows == [(victim.uid, floored(victim.preempted_at or 0), "reclaim")]
+    assert waits(demo)[victim.uid][-1] == (floored(victim.released_at or 0), None)
+
+
+def test_the_one_leak_is_told_with_its_cards(demo: Demo) -> None:
+    (leaking,) = (each for each in demo.truth.workloads if each.leaked_from_at is not None)
+    rows = demo.store.rows("SELECT demand_id, from_us FROM dim.quota_leak WHERE is_open")
+    assert rows == [(leaking.uid, floored(leaking.leaked_from_at or 0))]
+    ((gpu,),) = demo.store.rows(
+        "SELECT sum(leaked_milli) FROM dim.quota_now WHERE queue_kind = 'cluster_queue' AND queue = ?", [leaking.queue]
+    )
+    assert gpu == leaking.gpus * 1_000
