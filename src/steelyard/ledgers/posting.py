@@ -68,7 +68,7 @@ def ensure_ledgers(store: Store, ledgers: Sequence[Ledger] = LEDGERS) -> None:
             for ledger in ledgers:
                 if ledger.ground:
                     prepare_ledger(store, ledger)
-        elif _exists(store, "dim", "demand_step"):
+        else:
             ensure_views(store)
 
 

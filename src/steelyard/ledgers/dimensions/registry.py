@@ -41,6 +41,7 @@ STEMS: Final = (
     "step",
     "quota_fit",
     "preemption",
+    "demand_outcome",
     "outcome",
     "job",
     "quota_change",
@@ -50,7 +51,7 @@ STEMS: Final = (
 )
 """``tenant_rule``, ``model_weight``, ``person_annotation`` and ``contact`` come from the settings alone; ``mig_profile`` needs the vendor's table."""
 
-VIEWS: Final = ("step",)
+VIEWS: Final[Mapping[str, str]] = {"step": "demand_step", "outcome": "demand_outcome"}
 """Of the stems: names over a table of numbers, made when they are read."""
 
 _MIG_COLUMNS: Final = (
@@ -83,19 +84,25 @@ def build_dimensions(store: Store, parameters: PostingParameters) -> None:
 
 def ensure_views(store: Store) -> None:
     """The views over dimensions that stand: a backup holds tables alone."""
-    for stem in VIEWS:
-        _make_view(store, stem)
+    for stem, table in VIEWS.items():
+        if _table_exists(store, table):
+            _make_view(store, stem)
 
 
 def _make_view(store: Store, stem: str) -> None:
     """In the place of a table, where an older file has one of that name."""
-    stands = store.rows(
-        "SELECT 1 FROM information_schema.tables WHERE table_schema = 'dim' AND table_name = ? AND table_type = 'BASE TABLE'",
-        [stem],
-    )
-    if stands:
+    if _table_exists(store, stem):
         store.execute(f"DROP TABLE dim.{stem}")
     store.execute(f"CREATE OR REPLACE VIEW dim.{stem} AS {model_text(f'dimensions/{stem}.sql')}")
+
+
+def _table_exists(store: Store, stem: str) -> bool:
+    return bool(
+        store.rows(
+            "SELECT 1 FROM information_schema.tables WHERE table_schema = 'dim' AND table_name = ? AND table_type = 'BASE TABLE'",
+            [stem],
+        )
+    )
 
 
 def _build_settings(store: Store, parameters: PostingParameters) -> None:
