@@ -520,3 +520,12 @@ def test_the_words_of_the_ledger_are_those_of_the_definition() -> None:
     assert steps == set(STEPS)
     assert ends == set(ENDS)
     assert endless == [(0,)]
+
+
+def test_every_demand_has_a_number_of_its_own() -> None:
+    with Store.open_memory() as store:
+        strangers = [condition(30, "QuotaReserved", uid=f"name:team-a/{name}") for name in ("other", "third")]
+        store.append([workload(60), workload(60, uid="w2"), *strangers, pod(100), pod(100, "p2")])
+        post(store)
+        numbers = [row["demand_no"] for row in rows_of(store, "dim.demand", "demand_id")]
+    assert (len(numbers), len(set(numbers))) == (6, 6)

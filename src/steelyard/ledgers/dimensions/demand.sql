@@ -3,7 +3,7 @@
 -- evictions_*, past_run_us, whole_seen_at, inactive_at, first_seen_at: what `wait` needs to tell a known wait from one that cannot be recovered.
 -- person: who stands behind it; person_basis: `annotation` (a key of dim.person_annotation on a pod of it), `creator` (who created the topmost object of its
 -- owner chain, by the audit log: the impersonated one, and no account of the system), `contact` (of its namespace, in the settings).
--- demand_no: numbers demands within one posting, for joins. is_gated: the pod, or one of the gang's, was seen behind a scheduling gate. is_kueue_pod: Kueue manages it, and its workload was not seen.
+-- demand_no: numbers demands within one posting, for joins: by the row of the gang or pod, since a counter would make it go one by one. is_gated: the pod, or one of the gang's, was seen behind a scheduling gate. is_kueue_pod: Kueue manages it, and its workload was not seen.
 WITH local_queues AS (
   SELECT cluster, namespace, queue, arg_max(parent, occurred_at) AS parent
   FROM fact.queue
@@ -67,7 +67,7 @@ group_names AS (
 ),
 pods AS (
   SELECT
-    m.cluster, m.demand_id, p.pod_uid, p.namespace, p.pod, p.tenant, p.queue, p.workload_kind, p.workload_name, p.priority, p.labels, l.source,
+    m.rowid AS place, m.cluster, m.demand_id, p.pod_uid, p.namespace, p.pod, p.tenant, p.queue, p.workload_kind, p.workload_name, p.priority, p.labels, l.source,
     p.gpu_count * coalesce(p.requested_gpu_milli, 1000) AS gpu_milli, p.created_at, p.phase, p.scheduler, o.owner_uid,
     coalesce(l.last_container_end_at, CASE WHEN l.rejected THEN l.started_at END, CASE WHEN l.terminal THEN l.terminal_seen_at END) AS finished_at,
     p.first_seen_at, p.last_seen_at, l.gone_by_at, l.deleted_at, l.deletion_at, g.pod_uid IS NOT NULL AS is_gated,
@@ -83,7 +83,7 @@ pods AS (
 ),
 demands AS (
   SELECT
-    g.cluster, g.object_uid AS demand_id, CASE WHEN g.object_kind = 'Workload' THEN 'workload' ELSE 'pod_group' END AS demand_kind,
+    g.rowid + 1 AS demand_no, g.cluster, g.object_uid AS demand_id, CASE WHEN g.object_kind = 'Workload' THEN 'workload' ELSE 'pod_group' END AS demand_kind,
     g.namespace, g.name,
     CASE WHEN g.object_kind = 'Workload' THEN coalesce(g.cluster_queue, q.parent) ELSE g.queue END AS queue,
     CASE WHEN g.object_kind = 'Workload' THEN g.queue END AS local_queue,
@@ -107,12 +107,12 @@ demands AS (
   WHERE NOT (g.object_kind = 'PodGroup' AND coalesce((g.cluster, g.owner_uid) IN (SELECT (cluster, object_uid) FROM dim.gang WHERE object_kind = 'Job'), FALSE))
   UNION ALL
   SELECT
-    s.cluster, s.object_uid, 'workload', s.namespace, s.name, s.queue, NULL, 'Workload', s.name, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
+    (SELECT count(*) FROM dim.gang) + (SELECT count(*) FROM dim.demand_pod) + row_number() OVER (), s.cluster, s.object_uid, 'workload', s.namespace, s.name, s.queue, NULL, 'Workload', s.name, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
     s.first_seen_at, s.last_seen_at, 'kueue', NULL, NULL, 0, 0, 0, NULL, NULL, NULL, NULL, FALSE, FALSE, NULL
   FROM strangers AS s
   UNION ALL
   SELECT
-    cluster, demand_id, 'pod', namespace, pod, NULL,
+    (SELECT count(*) FROM dim.gang) + place + 1, cluster, demand_id, 'pod', namespace, pod, NULL,
     coalesce(json_extract_string(labels, '$."kueue.x-k8s.io/queue-name"'), queue),
     coalesce(workload_kind, 'Pod'), coalesce(workload_name, pod), tenant, priority, gpu_milli, 1, 1, first_created_at,
     CASE
@@ -201,7 +201,7 @@ tenants AS (
   GROUP BY k.namespace, k.workload_name, k.local_queue
 )
 SELECT
-  row_number() OVER () AS demand_no, d.cluster, d.demand_id, d.demand_kind, d.namespace, d.name, d.queue, d.local_queue, d.workload_kind, d.workload_name,
+  d.demand_no, d.cluster, d.demand_id, d.demand_kind, d.namespace, d.name, d.queue, d.local_queue, d.workload_kind, d.workload_name,
   coalesce(d.tenant, t.tenant, 'unmapped') AS tenant,
   coalesce(a.person, c.person, x.person) AS person,
   CASE WHEN a.person IS NOT NULL THEN 'annotation' WHEN c.person IS NOT NULL THEN 'creator' WHEN x.person IS NOT NULL THEN 'contact' END AS person_basis,
