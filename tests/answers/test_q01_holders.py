@@ -289,7 +289,7 @@ def test_the_least_of_an_unknown_share_has_its_unit_and_nothing_is_no_least(leas
     estate.hold("team-c/scaled", CARD, "11:50", None, None, share_at_least_ppm=least)
     result = ask(estate)
     assert records(result, "holders")[0]["share_ratio"] == Unknown("the share of the card is not known" + said)
-    assert figures(result)["gpus_held"] == Unknown("the share of 1 holders is not known" + said)
+    assert figures(result)["gpus_held"] == Unknown("the share of 1 holder is not known" + said)
 
 
 @pytest.mark.parametrize("instant", ["06:30", "08:10", "12:01"])

@@ -74,7 +74,7 @@ CASES: list[tuple[str, Survey, list[tuple[str, str]]]] = [
         ("kubernetes/east", "2 nodes have a register of HAMi 2.4 or before"), ("kubernetes/east", "1 node has a register of HAMi 2.5 to 2.7"),
     ]),
     ("register_old", replace(NOTHING, stored=replace(NOTHING.stored, encodings={"csv9": 4})), [("stored", "4 nodes")]),
-    ("register_unknown", cluster(encodings={"unknown": 1}), [("kubernetes/east", "unknown form on 1 nodes")]),
+    ("register_unknown", cluster(encodings={"unknown": 1}), [("kubernetes/east", "a register of HAMi in an unknown form on 1 node")]),
     ("monitor_missing", without("hami_monitor"), [("hami", "no metric of its monitor")]),
     ("queue_metrics_missing", replace(without("kueue"), clusters=(replace(CLUSTER, kinds={
         **CLUSTER.kinds, "clusterqueues.kueue.x-k8s.io": KindSeen("ok", "kueue.x-k8s.io", "clusterqueues", count=2)}),)),
@@ -86,11 +86,11 @@ CASES: list[tuple[str, Survey, list[tuple[str, str]]]] = [
     ("field_missing", exporter(fields=ALL - {203}), [("scrape/dcgm n1:9400", "DCGM 203")]),
     ("xid_not_seen", exporter(fields=ALL - {230}), [("scrape/dcgm n1:9400", "no Xid occurred yet")]),
     ("tenant_hidden", exporter(**HIDDEN), [("scrape/dcgm n1:9400", "no exported_pod says whose")]),
-    ("pod_labels_missing", exporter(**WORK), [("scrape/dcgm n1:9400", "1 of 2 cards at work name no pod")]),
+    ("pod_labels_missing", exporter(**WORK), [("scrape/dcgm n1:9400", "1 of 2 cards at work names no pod")]),
     ("pod_labels_missing", exporter(working=2, named=0), [("scrape/dcgm n1:9400", "2 of 2")]),
     ("host_is_pod", exporter(host_is_pod=True), [("scrape/dcgm n1:9400", "its own pod")]),
     ("exporters_doubled", job(metrics=replace(JOB.metrics, doubled=(("a", "b", 8),))), [("scrape/dcgm a", "8 cards are exported by b too")]),
-    ("two_ways", server(metrics=replace(SERVER.metrics, exporters=(EXPORTER,))), [("scrape/dcgm", "1 cards come through prometheus/main too")]),
+    ("two_ways", server(metrics=replace(SERVER.metrics, exporters=(EXPORTER,))), [("scrape/dcgm", "1 card comes through prometheus/main too")]),
     ("instances_missing", exporter(instances=MIG), [(f"scrape/dcgm {CARD}", "expected 7, seen 5")]),
     (
         "instances_missing",

@@ -17,7 +17,7 @@ from steelyard.answers.dimensions import Dimension
 from steelyard.answers.narrowing import names_shown
 from steelyard.answers.reading import Record
 from steelyard.answers.scene import CARD_PPM, Card, Holders, Scene, at_least
-from steelyard.primitives.i18n import _
+from steelyard.primitives.i18n import _, ngettext
 from steelyard.primitives.unknown import Unknown
 
 HOLDER_COLUMNS: Final = (
@@ -251,7 +251,12 @@ def gpus(shares_ppm: Sequence[int | None], at_least_ppm: Sequence[int | None]) -
     least = least_sum_ppm(shares_ppm, at_least_ppm)
     if not vague:
         return Fraction(least, CARD_PPM)
-    return Unknown(_("the share of {count} holders is not known").format(count=vague) + at_least(least))
+    return Unknown(
+        ngettext("the share of {count} holder is not known", "the share of {count} holders is not known", vague).format(
+            count=vague
+        )
+        + at_least(least)
+    )
 
 
 def gpus_of(holders: Holders) -> Value:

@@ -28,7 +28,7 @@ from steelyard.facts.base import Fact
 from steelyard.facts.source_status import SourceStatus
 from steelyard.primitives.clock import Clock
 from steelyard.primitives.errors import SourceMalformed
-from steelyard.primitives.i18n import _
+from steelyard.primitives.i18n import _, ngettext
 from steelyard.primitives.instant import MINUTE_US
 from steelyard.sources.prometheus import UnsupportedWrite, check_write_headers, read_write_request, written_headers
 from steelyard.sources.prometheus.remote_write import BODY_BYTES_MAX
@@ -158,9 +158,11 @@ class RemoteWrite:
         if taken.received.refused_count:
             raise Problem(
                 "bad_request",
-                _("{count} samples cannot be taken: {reasons}; the others are stored").format(
-                    count=taken.received.refused_count, reasons="; ".join(taken.received.refused)
-                ),
+                ngettext(
+                    "{count} sample cannot be taken: {reasons}; the others are stored",
+                    "{count} samples cannot be taken: {reasons}; the others are stored",
+                    taken.received.refused_count,
+                ).format(count=taken.received.refused_count, reasons="; ".join(taken.received.refused)),
                 headers=written,
             )
         return Response(status_code=204, headers=written)

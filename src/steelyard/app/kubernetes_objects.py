@@ -17,6 +17,7 @@ from steelyard.app.refusals import READER_FAULTS, SHOWN_MAX, SOURCE, fault, malf
 from steelyard.facts.base import Fact
 from steelyard.facts.device import Device
 from steelyard.primitives.errors import SourceMalformed
+from steelyard.primitives.i18n import ngettext
 from steelyard.primitives.instant import DurationUs
 from steelyard.sources.shared.context import ReadContext
 from steelyard.sources.shared.pods import PodView, mapping_of, parse_pod, text_of
@@ -201,7 +202,11 @@ class _Tally:
                 SOURCE,
                 "kind_not_supported",
                 f"file {ctx.file}: {name}",
-                f"{count} objects of kind {name} were passed over: there is no reader for this kind",
+                ngettext(
+                    "{count} object of kind {name} was passed over: there is no reader for this kind",
+                    "{count} objects of kind {name} were passed over: there is no reader for this kind",
+                    count,
+                ).format(count=count, name=name),
                 severity="info",
                 evidence={"kind": name, "count": count},
             )

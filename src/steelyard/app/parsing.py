@@ -36,6 +36,7 @@ from steelyard.facts.finding import Finding
 from steelyard.facts.process_sample import ProcessSample
 from steelyard.facts.unit import Unit
 from steelyard.primitives.errors import InvariantError, SourceMalformed
+from steelyard.primitives.i18n import ngettext
 from steelyard.primitives.instant import DAY_US, Instant
 from steelyard.sources.shared.context import ReadContext
 from steelyard.sources.shared.device_directory import DeviceDirectory
@@ -142,7 +143,11 @@ def _future_finding(found: list[Stamps], ctx: ReadContext) -> Finding:
         SOURCE,
         "stamp_in_future",
         f"file {ctx.file}",
-        f"{count} stamps lie more than a day after the file was written: they do not date the snapshot",
+        ngettext(
+            "{count} stamp lies more than a day after the file was written: it does not date the snapshot",
+            "{count} stamps lie more than a day after the file was written: they do not date the snapshot",
+            count,
+        ).format(count=count),
         evidence={"count": count, "latest_us": max(s.beyond_latest for s in found if s.beyond_latest is not None)},
     )
 

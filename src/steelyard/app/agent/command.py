@@ -21,7 +21,7 @@ from steelyard.app.agent.rounds import AgentRounds, RoundClock, Seen, as_json
 from steelyard.app.agent.spool import Speaker, Spool
 from steelyard.primitives.clock import Clock, WallClock
 from steelyard.primitives.errors import SteelyardError
-from steelyard.primitives.i18n import _
+from steelyard.primitives.i18n import _, ngettext
 from steelyard.primitives.instant import SECOND_US
 from steelyard.sources.kernel_log import FileSource, JournalSource, KmsgSource, LogSource
 from steelyard.sources.nvml.driver import NvmlDriver
@@ -124,7 +124,9 @@ def _told(seen: Seen, node: str) -> list[str]:
     for fact in seen.facts:
         counts[fact.TABLE] = counts.get(fact.TABLE, 0) + 1
     return [
-        _("node {node}: {count} facts").format(node=node, count=len(seen.facts)),
+        ngettext("node {node}: {count} fact", "node {node}: {count} facts", len(seen.facts)).format(
+            node=node, count=len(seen.facts)
+        ),
         *(f"  {table}: {count}" for table, count in sorted(counts.items())),
         *(_("cannot see {what}").format(what=each) for each in seen.blind),
     ]

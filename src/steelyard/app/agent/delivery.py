@@ -28,7 +28,7 @@ import msgspec
 from steelyard.app.agent.batch import MEDIA_TYPE, PATH
 from steelyard.app.agent.spool import Entry, Spool
 from steelyard.primitives.errors import UsageError
-from steelyard.primitives.i18n import _
+from steelyard.primitives.i18n import _, ngettext
 from steelyard.sources.shared.plain_text import plain
 
 CONNECT_SECONDS: Final = 10.0
@@ -276,7 +276,9 @@ class Delivery:
     def _went_well(self) -> None:
         standing = self.standing
         if standing.trouble is not None:
-            self.say(_("delivered again: {count} batches wait").format(count=self.spool.size()[0]))
+            waiting = self.spool.size()[0]
+            text = ngettext("delivered again: {count} batch waits", "delivered again: {count} batches wait", waiting)
+            self.say(text.format(count=waiting))
         standing.trouble, standing.failures_count, self._faults = None, 0, 0
         standing.taken_count += 1
         standing.taken_at_seconds = time.monotonic()

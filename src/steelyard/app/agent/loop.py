@@ -18,7 +18,7 @@ from steelyard.app.agent.delivery import Delivery
 from steelyard.app.agent.rounds import AgentRounds, Seen
 from steelyard.app.agent.spool import Spool
 from steelyard.facts.base import Fact
-from steelyard.primitives.i18n import _
+from steelyard.primitives.i18n import _, ngettext
 from steelyard.sources.shared.context import ReadContext
 
 CARRIED_MAX: Final = 20_000
@@ -102,7 +102,11 @@ class AgentLoop:
             "agent",
             "agent_facts_dropped",
             f"node {self.rounds.node}",
-            f"the spool took nothing, and there was no room in memory: {self._dropped} facts were given up, oldest samples first",
+            "the spool took nothing, and there was no room in memory: "
+            + ngettext("{count} fact was given up", "{count} facts were given up", self._dropped).format(
+                count=self._dropped
+            )
+            + ", oldest samples first",
             evidence={"dropped": self._dropped, "node": self.rounds.node},
         )
 

@@ -16,6 +16,7 @@ from steelyard.facts.base import Fact
 from steelyard.facts.event import Event
 from steelyard.facts.finding import Finding
 from steelyard.facts.transition import Transition
+from steelyard.primitives.i18n import ngettext
 from steelyard.primitives.instant import MINUTE_US
 from steelyard.sources.shared.context import ReadContext
 
@@ -85,7 +86,9 @@ def loss_of(batch: Batch) -> Loss:
 
 def given_up(loss: Loss, ctx: ReadContext) -> Finding:
     """The finding of batches that are given up with all that was in them."""
-    what = f"{loss.batches} batches with {loss.events} events" if loss.events else f"{loss.batches} batches, no events"
+    batches = ngettext("{count} batch", "{count} batches", loss.batches).format(count=loss.batches)
+    events = ngettext("{count} event", "{count} events", loss.events).format(count=loss.events)
+    what = f"{batches} with {events}" if loss.events else f"{batches}, no events"
     return ctx.finding(
         "agent",
         _EVENTS_DROPPED if loss.events else _DROPPED,

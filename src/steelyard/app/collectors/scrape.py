@@ -13,6 +13,7 @@ from steelyard.facts.base import Fact
 from steelyard.facts.finding import Finding
 from steelyard.facts.source_status import SourceStatus
 from steelyard.primitives.errors import SourceUnavailable
+from steelyard.primitives.i18n import ngettext
 from steelyard.primitives.instant import SECOND_US, Instant
 from steelyard.sources.exposition import LinesRead, SeriesCache, read_exposition
 from steelyard.sources.scrape import Fetched, ScrapeLimits, Scraper, Target, TargetAccess, text_of
@@ -114,8 +115,14 @@ class ScrapeCollector:
         if lines.refused_count > samples_count and lines.first_refused is not None:
             self._series[fetched.target.instance].forget()
             number, why, excerpt = lines.first_refused
+            refused = ngettext(
+                "{count} line cannot be read", "{count} lines cannot be read", lines.refused_count
+            ).format(count=lines.refused_count)
             said = f"line {number}: {plain(why)[:200]}: {plain(excerpt[:60])!r}"
-            return [], f"{MALFORMED}: {lines.refused_count} lines cannot be read and {samples_count} can; {said}"
+            return (
+                [],
+                f"{MALFORMED}: {refused} and {samples_count} can; {said}",
+            )
         if not samples_count:
             return [each for each in found if isinstance(each, Finding)], "an answer without a single sample"
         return found, None

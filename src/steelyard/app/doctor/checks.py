@@ -175,7 +175,12 @@ def register_unknown(survey: Survey) -> Iterator[Found]:
     for name, encodings in _registers(survey):
         if encodings.get("unknown"):
             yield Found(
-                name, _("registers of HAMi in an unknown form on {count} nodes").format(count=encodings["unknown"])
+                name,
+                ngettext(
+                    "a register of HAMi in an unknown form on {count} node",
+                    "registers of HAMi in an unknown form on {count} nodes",
+                    encodings["unknown"],
+                ).format(count=encodings["unknown"]),
             )
 
 
@@ -276,7 +281,11 @@ def pod_labels_missing(survey: Survey) -> Iterator[Found]:
         for each in metrics.exporters:
             unnamed = each.working - each.named
             if unnamed > 0 and not (each.shadowed and not each.named):
-                message = _("{count} of {working} cards at work name no pod")
+                message = ngettext(
+                    "{count} of {working} cards at work names no pod",
+                    "{count} of {working} cards at work name no pod",
+                    unnamed,
+                )
                 yield Found(f"{name} {each.key}", message.format(count=unnamed, working=each.working))
 
 
@@ -292,7 +301,10 @@ def exporters_doubled(survey: Survey) -> Iterator[Found]:
     """Two exporters that print the same cards, so that every sum over their series is double."""
     for name, metrics in survey.ways:
         for one, two, count in metrics.doubled:
-            yield Found(f"{name} {one}", _("{count} cards are exported by {other} too").format(count=count, other=two))
+            message = ngettext(
+                "{count} card is exported by {other} too", "{count} cards are exported by {other} too", count
+            )
+            yield Found(f"{name} {one}", message.format(count=count, other=two))
 
 
 def two_ways(survey: Survey) -> Iterator[Found]:
@@ -302,7 +314,10 @@ def two_ways(survey: Survey) -> Iterator[Found]:
         for other, others in ways[index + 1 :]:
             count = len(metrics.devices & others.devices)
             if count:
-                yield Found(name, _("{count} cards come through {other} too").format(count=count, other=other))
+                message = ngettext(
+                    "{count} card comes through {other} too", "{count} cards come through {other} too", count
+                )
+                yield Found(name, message.format(count=count, other=other))
 
 
 def instances_missing(survey: Survey) -> Iterator[Found]:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from steelyard.facts.finding import Finding
+from steelyard.primitives.i18n import ngettext
 from steelyard.sources.cgroup.grammar import PRIVATE_NAMESPACE, CgroupPlace, place_of
 from steelyard.sources.cgroup.namespaces import own_namespaces
 from steelyard.sources.shared.context import ReadContext
@@ -94,7 +95,10 @@ class ProcessTable:
             yield from self._find(
                 ctx,
                 "proc_not_readable",
-                f"{len(denied)} processes cannot be read: {denied[0].reason}",
+                ngettext("{count} process cannot be read", "{count} processes cannot be read", len(denied)).format(
+                    count=len(denied)
+                )
+                + f": {denied[0].reason}",
                 {"pids_count": len(denied)},
             )
 

@@ -19,6 +19,7 @@ from steelyard.facts.device import Device
 from steelyard.facts.device_sample import DeviceSample
 from steelyard.facts.partition_sample import PartitionSample
 from steelyard.facts.source_status import SourceStatus
+from steelyard.primitives.i18n import ngettext
 from steelyard.primitives.instant import AT_OBSERVATION, MINUTE_US, Instant
 from steelyard.primitives.unknown import Unknown
 from steelyard.sources.dcgm.fields import FB_USED, GAUGES, GPU_UTIL, OUT_OF_RANGE, PROF_SUSPECT, XID_COUNT, field_number
@@ -343,7 +344,10 @@ class _Round:
                 yield from self.refusals.find(
                     "exporters_doubled",
                     f"exporter {dropped}",
-                    f"{len(uuids)} cards are exported by {kept} too: one of the two is read, none is added up",
+                    ngettext(
+                        "{count} card is exported by {kept} too", "{count} cards are exported by {kept} too", len(uuids)
+                    ).format(count=len(uuids), kept=kept)
+                    + ": one of the two is read, none is added up",
                     evidence={"kept": kept, "dropped": dropped, "devices": sorted(uuids)[:20], "count": len(uuids)},
                 )
         for exporter, (used, labelled) in sorted(self._unlabelled.items()):
@@ -367,8 +371,11 @@ class _Round:
                 yield from self.refusals.find(
                     "gpu_util_not_under_mig",
                     f"exporter {exporter}",
-                    f"{len(under_mig)} cards are in MIG mode: 203 (GPU_UTIL) and 204 (MEM_COPY_UTIL) are not measurable under MIG and are not "
-                    "0 %; 1001 (GR_ENGINE_ACTIVE) of each instance is used; power, temperature and clocks are the board's, once",
+                    ngettext("{count} card is in MIG mode", "{count} cards are in MIG mode", len(under_mig)).format(
+                        count=len(under_mig)
+                    )
+                    + ": 203 (GPU_UTIL) and 204 (MEM_COPY_UTIL) are not measurable under MIG and are not 0 %; "
+                    "1001 (GR_ENGINE_ACTIVE) of each instance is used; power, temperature and clocks are the board's, once",
                     severity="info",
                     evidence={"devices": sorted(under_mig)[:20], "count": len(under_mig), "not_measurable": [203, 204]},
                 )

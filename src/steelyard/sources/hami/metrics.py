@@ -21,6 +21,7 @@ from steelyard.facts.device_sample import DeviceSample
 from steelyard.facts.metric_sample import MetricSample
 from steelyard.facts.partition_sample import PartitionSample
 from steelyard.facts.unit import Unit
+from steelyard.primitives.i18n import ngettext
 from steelyard.primitives.instant import AT_OBSERVATION, Instant
 from steelyard.primitives.unknown import Unknown
 from steelyard.sources.hami.metric_names import (
@@ -392,7 +393,11 @@ class _Round:
                 yield from self._note(
                     "duplicate_metric_names",
                     other,
-                    f"{count} figures stand under {first} too: counted once",
+                    ngettext(
+                        "{count} figure stands under {first} too: counted once",
+                        "{count} figures stand under {first} too: counted once",
+                        count,
+                    ).format(count=count, first=first),
                     {"names": [other, first]},
                 )
         if _LEVEL_TYPED_COUNTER in names and self._memory.is_news(_LEVEL_TYPED_COUNTER, True, self._now):

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from steelyard.facts.base import Fact
+from steelyard.primitives.i18n import ngettext
 from steelyard.primitives.unknown import known
 from steelyard.sources.nvidia_smi import values
 from steelyard.sources.nvidia_smi.card_facts import card_facts, process_facts
@@ -165,7 +166,13 @@ def read_csv(page: Page, lines: Iterator[tuple[int, str]]) -> Iterator[Fact]:
             excerpt=first[1],
         )
     elif headless_count:
-        yield from page.refusals.refuse(f"{headless_count} lines before the header", first[0], first[1])
+        yield from page.refusals.refuse(
+            ngettext("{count} line before the header", "{count} lines before the header", headless_count).format(
+                count=headless_count
+            ),
+            first[0],
+            first[1],
+        )
     if len(counts) == 1:
         page.stated_count = counts.pop()
     if accounted.rows_count:
@@ -226,7 +233,8 @@ def _accounted_finding(page: Page, accounted: _Accounted) -> Iterator[Fact]:
     yield from page.refusals.find(
         "accounted_processes_not_live",
         f"file {page.ctx.file}",
-        f"{accounted.rows_count} rows of accounted processes: peaks over their lives, most of them over; no process sample is made of them",
+        ngettext("{count} row", "{count} rows", accounted.rows_count).format(count=accounted.rows_count)
+        + " of accounted processes: peaks over their lives, most of them over; no process sample is made of them",
         severity="info",
         evidence={"rows": accounted.rows_count, "shown": accounted.shown},
     )

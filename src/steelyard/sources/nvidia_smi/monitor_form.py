@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from steelyard.facts.base import Fact
+from steelyard.primitives.i18n import ngettext
 from steelyard.primitives.unknown import Unknown
 from steelyard.sources.nvidia_smi import values
 from steelyard.sources.nvidia_smi.card_facts import card_facts, note_unresolved, process_facts
@@ -70,7 +71,8 @@ def read_monitor(page: Page, lines: Iterator[tuple[int, str]]) -> Iterator[Fact]
         yield from page.refusals.find(
             "rows_without_time_passed_over",
             f"file {page.ctx.file}",
-            f"{passed_count} rows carry no time (run with -o DT): of each card and process only the last row is taken",
+            ngettext("{count} row carries", "{count} rows carry", passed_count).format(count=passed_count)
+            + " no time (run with -o DT): of each card and process only the last row is taken",
             severity="info",
             evidence={"passed_over": passed_count, "kept": len(kept)},
             line=next(iter(kept.values()))[0],

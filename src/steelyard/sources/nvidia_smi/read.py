@@ -12,6 +12,7 @@ from typing import Final
 from steelyard.facts.base import Fact
 from steelyard.facts.source_status import SourceStatus
 from steelyard.primitives.errors import SourceUnsupported
+from steelyard.primitives.i18n import ngettext
 from steelyard.primitives.instant import AT_OBSERVATION, Instant
 from steelyard.sources.nvidia_smi.capture_form import Section, collected_at, sections_of
 from steelyard.sources.nvidia_smi.csv_form import read_csv, shows_uuid
@@ -104,6 +105,13 @@ def _bounded(page: Page, text: str, first_line: int, too_long: list[Fact]) -> Li
             yield line, each
 
 
+def _rows_of(rows: int, processes: int) -> str:
+    of_processes = ngettext("{count} process", "{count} processes", processes).format(count=processes)
+    return ngettext("{count} row ({of_processes}) makes", "{count} rows ({of_processes}) make", rows).format(
+        count=rows, of_processes=of_processes
+    )
+
+
 def _closing(page: Page) -> Iterator[Fact]:
     """What is known only at the end: cards that were not resolved, counts that disagree, and the source's status."""
     file = f"file {page.ctx.file}"
@@ -111,7 +119,7 @@ def _closing(page: Page) -> Iterator[Fact]:
         yield from page.refusals.find(
             "device_unresolved",
             f"{file}: {place}",
-            f"the card at {place} is not known, because {reason}; {rows} rows ({processes} processes) make no sample; "
+            f"the card at {place} is not known, because {reason}; {_rows_of(rows, processes)} no sample; "
             "import it together with nvidia-smi -L or -q of the same node",
             evidence={"place": place, "rows": rows, "processes": processes, "form": page.form, "reason": reason},
         )
@@ -121,7 +129,11 @@ def _closing(page: Page) -> Iterator[Fact]:
         yield from page.refusals.find(
             "attached_gpus_mismatch",
             file,
-            f"the text says that {page.stated_count} cards are attached and describes {cards_count}",
+            ngettext(
+                "the text says that {count} card is attached and describes {described}",
+                "the text says that {count} cards are attached and describes {described}",
+                page.stated_count or 0,
+            ).format(count=page.stated_count, described=cards_count),
             evidence={"attached": page.stated_count, "described": cards_count, "form": page.form},
         )
     yield _status(page, cards_count, page.stated_count is not None and not mismatch)

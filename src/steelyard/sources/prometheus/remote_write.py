@@ -15,6 +15,7 @@ from functools import cache
 from typing import Any, Final
 
 from steelyard.primitives.errors import SourceMalformed, SourceUnsupported
+from steelyard.primitives.i18n import ngettext
 from steelyard.primitives.instant import INSTANT_MAX, INSTANT_MIN
 from steelyard.sources.shared.metric_points import MetricPoint
 from steelyard.sources.shared.plain_text import plain
@@ -159,7 +160,10 @@ class _Reader:
             self._stale_count,
             self._histograms_count,
             sum(self._refused.values()),
-            tuple(f"{reason} ({count} times)" for reason, count in list(self._refused.items())[:REFUSALS_SHOWN_MAX]),
+            tuple(
+                f"{reason} ({ngettext('once', '{count} times', count).format(count=count)})"
+                for reason, count in list(self._refused.items())[:REFUSALS_SHOWN_MAX]
+            ),
         )
 
     def _series(self, series: Any) -> None:

@@ -6,6 +6,7 @@ from collections import Counter
 from typing import Final
 
 from steelyard.facts.finding import Finding
+from steelyard.primitives.i18n import ngettext
 from steelyard.sources.shared.context import ReadContext
 
 NAMES_SHOWN_MAX: Final = 50
@@ -48,12 +49,19 @@ class MetricTally:
         """``metrics_ignored`` (info) with the names and counts of what was not read; None where all was."""
         if not self.ignored:
             return None
+        samples, metrics = self.ignored.total(), len(self.ignored)
         shown = dict(sorted(self.ignored.most_common(NAMES_SHOWN_MAX)))
         return ctx.finding(
             source,
             "metrics_ignored",
             f"file {ctx.file}",
-            f"{self.ignored.total()} samples of {len(self.ignored)} metrics carry nothing that is read",
+            ngettext(
+                "{count} sample of {of_metrics} carries nothing that is read",
+                "{count} samples of {of_metrics} carry nothing that is read",
+                samples,
+            ).format(
+                count=samples, of_metrics=ngettext("{count} metric", "{count} metrics", metrics).format(count=metrics)
+            ),
             severity="info",
             evidence={"count": self.ignored.total(), "names": shown},
         )

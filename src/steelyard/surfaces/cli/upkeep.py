@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from steelyard.answers.contract import Column, Table
-from steelyard.primitives.i18n import _
+from steelyard.primitives.i18n import _, ngettext
 from steelyard.primitives.instant import format_instant
 from steelyard.surfaces.cli import options
 from steelyard.surfaces.cli.output import put_out
@@ -183,8 +183,10 @@ def _retention_lines(report: RetentionReport, width: int | None, rows_max: int |
         lines.append(
             Line(
                 "note",
-                _(
-                    "{count} samples came after the raw ones of their day had been reduced: exported, in no ledger"
+                ngettext(
+                    "{count} sample came after the raw ones of its day had been reduced: exported, in no ledger",
+                    "{count} samples came after the raw ones of their day had been reduced: exported, in no ledger",
+                    report.late_count,
                 ).format(count=report.late_count),
             )
         )
