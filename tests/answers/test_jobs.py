@@ -76,6 +76,22 @@ def test_the_pods_of_two_clusters_of_one_ray_job_are_one_job() -> None:
     assert figure(RAY, "gpu_hours_per_job") == Fraction(3, 2)
 
 
+def test_jobs_that_held_no_card_do_not_thin_the_mean_and_unseen_pods_lower_its_coverage() -> None:
+    def plain(uid: str) -> list[Fact]:
+        ended: dict[str, Any] = {"phase": "Succeeded", "first_container_at": 2, "last_container_end_at": 61}
+        owner = Owner(source="kube_api", natural_key=uid, pod_uid=uid, namespace="team-a", owner_kind="Job", owner_name=uid, owner_uid=uid,
+            workload_kind="Job", workload_name=uid, occurred_at=at(1800), observed_at=at(1800))  # fmt: skip
+        return [pod(60, uid, gpu_count=0, created_at=0, scheduled_at=1, outcome="succeeded", **ended), owner]
+
+    def mean(facts: Sequence[Fact]) -> tuple[Any, Any]:
+        (of_jobs,) = [figure for figure in found(facts).figures if figure.name == "gpu_hours_per_job"]
+        return of_jobs.value, of_jobs.coverage
+
+    assert mean([*RAY, *plain("cpu")]) == (Fraction(3, 2), 1.0)
+    unseen = of_job("w1", "llm", outcome="succeeded", finished_at=900, phase="finished")
+    assert mean([*RAY, *plain("cpu"), *unseen]) == (Fraction(3, 2), 0.5)
+
+
 @pytest.mark.parametrize("kind", ["Deployment", "StatefulSet", "DaemonSet", "Node"])
 def test_what_serves_without_end_is_no_job(kind: str) -> None:
     owner = Owner(source="kube_api", natural_key="p1", pod_uid="p1", namespace="team-a", owner_kind=kind, owner_name="x", owner_uid="x",

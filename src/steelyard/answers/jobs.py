@@ -68,12 +68,16 @@ def jobs(reading: Reading, scope: DemandScope) -> Jobs:
         if succeeded + failed
         else Unknown(_("no job is known to have ended by itself"))
     )
-    done = [row for row in rows if row["ended_us"] is not None and row["pods_seen_count"]]
-    told = [row for row in done if not isinstance(_hours(row), Unknown)]
+    done = [row for row in rows if row["ended_us"] is not None and _weighs(row)]
+    told = [row for row in done if row["holders_count"] and not isinstance(_hours(row), Unknown)]
     per_job: Value = Unknown(_("of no finished job is it known how many GPU-hours it held"))
     if told:
         per_job = Fraction(sum(int(row["gpu_us"]) for row in told), len(told) * HOUR_US)
-    coverage = {"gpu_hours_per_job": len(told) / len(done) if done else Unknown(_("no pod of a finished job was seen"))}
+    coverage = {
+        "gpu_hours_per_job": len(told) / len(done)
+        if done
+        else Unknown(_("no job that asked for GPUs is known to have finished"))
+    }
     values: dict[str, Value] = {"jobs_count": len(rows), "jobs_success_ratio": ratio, "gpu_hours_per_job": per_job}
     figures = [Figure(name, value, *METHODS[name], coverage.get(name, 1.0)) for name, value in values.items()]
     tables = [_table(rows[:ROWS_MAX], outcomes)] if rows else []
@@ -96,6 +100,13 @@ def outcome_of(row: Record) -> str | None:
             return outcome
     good = sorted(_GOOD & set(told), key=len)
     return good[-1] if good else str(told[0])
+
+
+def _weighs(row: Record) -> bool:
+    """Whether a job counts for GPU-hours per job: it held cards, or asked for some and not all of its pods were seen."""
+    return bool(
+        row["holders_count"] or ((row["gpu_milli"] or not row["gpus_known"]) and isinstance(_hours(row), Unknown))
+    )
 
 
 def _table(rows: Sequence[Record], outcomes: Sequence[str | None]) -> Table:

@@ -1,7 +1,7 @@
 """Q6: do scheduling and quota follow the rules: who waited how long and why, what became of quota, who was refused, evicted, preempted.
 
 ``answer`` is what the registry calls. Waits come from ``ledger.wait``, quota from ``ledger.quota``, what deciders said from the dimensions that are
-made of their words. The trick to know: each part is a module of its own (``scheduling_waits``, ``rule_audit``) that yields figures and tables;
+made of their words. The trick to know: each part is a module of its own (``scheduling_waits``, ``rule_audit``, ``jobs``) that yields figures and tables;
 a further part is added in ``_parts``.
 """
 
@@ -14,6 +14,7 @@ from typing import Final
 
 from steelyard.answers import (
     grounds,
+    jobs,
     queue_waits,
     quota_balance,
     rule_audit,
@@ -39,6 +40,7 @@ METHODS: Final[Mapping[str, tuple[str, str]]] = {
     **scheduling_quota.METHODS,
     **scheduling_cases.METHODS,
     **rule_audit.METHODS,
+    **jobs.METHODS,
 }
 
 
@@ -90,6 +92,7 @@ def answer(rows: Rows, spec: SchedulingSpec) -> Answer:
         scheduling_cases.SQL,
         scheduling_pending.SQL,
         rule_audit.SQL,
+        jobs.SQL,
     )
     reading = Reading(rows, *files)
     times = grounds.known_times(reading)
@@ -128,13 +131,17 @@ def _parts(
     pending = scheduling_pending.pending_part(reading, scope, confined)
     cases = scheduling_cases.case_part(reading, scope, window, waits.requests_count, names, confined)
     audit = rule_audit.rule_audit(reading, scope, confined=confined)
+    roots = jobs.jobs(reading, scope)
     spots = [*_blind_spots(times, window), *pending.blind_spots, *cases.blind_spots]
     if audit.left_out:
         spots.append(_("{count} more breaches, overtakings and changes are not listed").format(count=audit.left_out))
-    of_requests = grounds.unless_no_pods_were_read(waits.figures, times, set(scheduling_waits.METHODS))
+    if roots.left_out:
+        spots.append(_("{count} more jobs are not listed").format(count=roots.left_out))
+    named = {*scheduling_waits.METHODS, *jobs.METHODS}
+    of_requests = grounds.unless_no_pods_were_read([*waits.figures, *roots.figures], times, named)
     return Parts(
         figures=[*of_requests, *quota.figures, *cases.figures, *audit.figures],
-        tables=[*waits.tables, pending.table, *quota.tables, *cases.tables, *audit.tables],
+        tables=[*waits.tables, pending.table, *quota.tables, *cases.tables, *audit.tables, *roots.tables],
         coverage=waits.coverage,
         cause=quota.cause,
         blind_spots=spots,

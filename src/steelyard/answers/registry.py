@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from steelyard.answers import dimensions, q01_holders, q02_consumption, q06_scheduling
+from steelyard.answers import dimensions, q01_holders, q02_consumption, q06_scheduling, queue_series
 from steelyard.answers.contract import Answer
 from steelyard.answers.reading import Rows
 from steelyard.primitives.errors import UsageError
@@ -18,7 +18,7 @@ class Entry:
     """One question. ``title`` gives it in the chosen language, ``title_zh`` is what the
     Chinese catalogue must say. ``takes``: an instant or a
     window. ``spec``: the class whose fields are ``at`` or ``window``, ``by``, ``where``, ``explain``, ``confined``.
-    ``units``: of its figures by name."""
+    ``units``: of its figures by name. ``metrics``: what ``/metrics`` tells of the same."""
 
     number: int
     stem: str
@@ -39,6 +39,14 @@ class Entry:
         return f"q{self.number}"
 
 
+_BOOK_METRICS: Final = ("steelyard_ledger_residual_gpu_seconds", "steelyard_coverage_ratio")
+_QUEUE_METRICS: Final = (
+    "steelyard_queue_wait_seconds",
+    "steelyard_decisions_total",
+    *(f"steelyard_quota_{amount}" for amount in queue_series.AMOUNTS),
+)
+
+
 def _units(figures: Mapping[str, tuple[str, str]]) -> Mapping[str, str]:
     return {**{name: unit for name, (unit, _method) in figures.items()}, "ledger_residual_gpu_us": "GPU-us"}
 
@@ -53,7 +61,7 @@ ANSWERS: Final[tuple[Entry, ...]] = (
         spec=q01_holders.HoldersSpec,
         function=q01_holders.answer,
         units=_units(q01_holders.FIGURES),
-        metrics=("steelyard_holders_gpus", "steelyard_holders_count"),
+        metrics=_BOOK_METRICS,
         sources=("kubernetes pods", "gpu inventory"),
         dimensions=tuple(sorted(dimensions.HOLDING)),
         example="steelyard q1 --at 2026-11-30T02:00:00Z --by tenant",
@@ -67,7 +75,7 @@ ANSWERS: Final[tuple[Entry, ...]] = (
         spec=q02_consumption.ConsumptionSpec,
         function=q02_consumption.answer,
         units=_units(q02_consumption.METHODS),
-        metrics=("steelyard_consumption_gpu_seconds_total", "steelyard_consumption_requests_unserved"),
+        metrics=_BOOK_METRICS,
         sources=("kubernetes pods", "gpu inventory", "gpu process memory"),
         dimensions=tuple(sorted(dimensions.POD_AND_PLACE)),
         example="steelyard q2 --from 2026-11-01T00:00:00Z --to 2026-12-01T00:00:00Z --by tenant,model",
@@ -81,7 +89,7 @@ ANSWERS: Final[tuple[Entry, ...]] = (
         spec=q06_scheduling.SchedulingSpec,
         function=q06_scheduling.answer,
         units={name: unit for name, (unit, _method) in q06_scheduling.METHODS.items()},
-        metrics=("steelyard_queue_wait_seconds", "steelyard_quota_gpus", "steelyard_decisions_total"),
+        metrics=_QUEUE_METRICS,
         sources=("kubernetes pods", "events", "audit"),
         dimensions=tuple(sorted(dimensions.DEMAND)),
         example="steelyard q6 --from 2026-11-01T00:00:00Z --to 2026-12-01T00:00:00Z --by queue,priority",

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
+from dataclasses import replace
 
 import pytest
 
 from steelyard.answers.queue_series import BOUNDS_US, QueueSeries, WaitSeries
+from steelyard.answers.registry import ANSWERS, Entry, entry
 from steelyard.primitives.instant import SECOND_US
 from steelyard.surfaces.http_api.exposition import Traffic, exposition
 from steelyard.surfaces.shared.server_ports import Standing
@@ -41,6 +44,22 @@ def test_quota_is_in_cards_and_what_is_not_known_has_no_sample() -> None:
         assert f"steelyard_quota_{name}{label} {value}\n" in found
     assert "steelyard_quota_reserved" not in found
     assert 'steelyard_decisions_total{cluster="default",queue="gpus",verdict="not_now",cause="quota"} 7\n' in found
+
+
+def test_the_metrics_that_question_6_names_are_those_that_are_printed() -> None:
+    known = {("default", "cluster_queue", "gpus", "", "nvidia.com/gpu"): [8_000, 8_000, 2_500, 0, 4_000]}
+    of_queues = set(re.findall(r"^# TYPE (\S+)", text(replace(SERIES, quotas=known)), re.MULTILINE)) - set(
+        re.findall(r"^# TYPE (\S+)", text(QueueSeries()), re.MULTILINE)
+    )
+    assert set(entry(6).metrics) == of_queues
+
+
+@pytest.mark.parametrize("each", ANSWERS, ids=lambda each: each.name)
+def test_no_question_names_a_metric_that_is_not_printed(each: Entry) -> None:
+    known = {("default", "cluster_queue", "gpus", "", "nvidia.com/gpu"): [8_000, 8_000, 2_500, 0, 4_000]}
+    standing = Standing(residual_gpu_us=0, coverage=1.0, queues=replace(SERIES, quotas=known))
+    printed = re.findall(r"^# TYPE (\S+)", exposition(standing, Traffic(), ()).decode(), re.MULTILINE)
+    assert set(each.metrics) <= set(printed)
 
 
 def test_without_queues_there_is_no_family_of_them() -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from steelyard.answers import jobs
 from steelyard.answers.registry import ANSWERS, Entry
 from steelyard.surfaces.http_api.problems import Problem
 from steelyard.surfaces.http_api.tenant_wall import WALLS, scoped
@@ -73,6 +74,17 @@ def test_a_viewer_sees_its_own_rows_whole(both: World) -> None:
     q2 = viewed(both, "/answers/q2").json()
     assert [row["namespace"] for row in _table(q2, "unserved")] == [OURS]
     assert {row["tenant"] for row in _table(q2, "consumption")} == {OURS}
+
+
+def test_a_viewer_sees_its_own_jobs_whole(both: World) -> None:
+    ours = viewed(both, "/answers/q6").json()
+    theirs = both.get(f"/answers/q6?where=tenant={OURS}").json()
+    assert [row["job"] for row in _table(ours, "jobs")] == [f"{OURS}-job"]
+    assert _table(ours, "jobs") == _table(theirs, "jobs")
+    for name in jobs.METHODS:
+        assert _figure(ours, name) == _figure(theirs, name)
+    assert _figure(ours, "jobs_count") == (1, None)
+    assert _figure(both.get("/answers/q6").json(), "jobs_count") == (2, None)
 
 
 def test_what_is_summed_over_both_is_unknown_and_never_a_number(both: World) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from steelyard.answers import scheduling_cases, scheduling_waits
+from steelyard.answers import jobs, scheduling_cases, scheduling_waits
 from steelyard.answers.contract import Answer, Figure, Table, Value
 from steelyard.answers.registry import Entry
 from steelyard.primitives.i18n import _
@@ -112,11 +112,13 @@ WALLS: Final[dict[str, Wall]] = {
         hidden_columns={},
     ),
     "q6": Wall(
-        figures=frozenset((*scheduling_waits.METHODS, *scheduling_cases.METHODS, "quota_fulfilment_ratio")),
-        coverages=frozenset((*scheduling_waits.METHODS, "quota_fulfilment_ratio")),
+        figures=frozenset(
+            (*scheduling_waits.METHODS, *scheduling_cases.METHODS, *jobs.METHODS, "quota_fulfilment_ratio")
+        ),
+        coverages=frozenset((*scheduling_waits.METHODS, *jobs.METHODS, "quota_fulfilment_ratio")),
         hidden_columns={
             **dict.fromkeys(
-                ("waits", "incidence", "pending", "refusals", "gangs", "evictions", "outcomes"), frozenset()
+                ("waits", "incidence", "pending", "refusals", "gangs", "evictions", "outcomes", "jobs"), frozenset()
             ),
             **dict.fromkeys(("decisions", "contradictions"), frozenset()),
             "preemptions": frozenset(
