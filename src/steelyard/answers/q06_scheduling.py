@@ -1,8 +1,8 @@
 """Q6: do scheduling and quota follow the rules: who waited how long and why, what became of quota, who was refused, evicted, preempted.
 
 ``answer`` is what the registry calls. Waits come from ``ledger.wait``, quota from ``ledger.quota``, what deciders said from the dimensions that are
-made of their words. The trick to know: each part is a module of its own (``scheduling_waits``, ``rule_audit``, ``jobs``) that yields figures and tables;
-a further part is added in ``_parts``.
+made of their words. The trick to know: each part is a module of its own (``scheduling_waits``, ``rule_audit``, ``jobs``) that yields figures and
+tables; a further part is added in ``_parts``.
 """
 
 from __future__ import annotations

@@ -78,3 +78,12 @@ def test_a_mistake_is_one_line_and_exit_code_2(
     captured = capsys.readouterr()
     assert said in captured.err
     assert (captured.out, captured.err.count("\n")) == ("", 1)
+
+
+def test_a_plain_why_tells_the_same_story(capsys: pytest.CaptureFixture[str]) -> None:
+    teller = Teller()
+    assert run(teller.ports(), ["ask", "why", "is", "pod", "team-a/w1", "pending?"]) == 0
+    assert capsys.readouterr().out.startswith("understood as: steelyard why team-a/w1 --kind pod\n")
+    assert run(teller.ports(), ["ask", "为什么 pod team-a/w1 Pending", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["command"] == "steelyard why team-a/w1 --kind pod"
+    assert teller.asked == [StoryRequest("team-a/w1", "pod")] * 2

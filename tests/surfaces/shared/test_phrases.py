@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from steelyard.primitives.errors import UsageError
+from steelyard.primitives.instant import parse_instant
 from steelyard.surfaces.shared.phrases import examples, understood
+from steelyard.surfaces.shared.ports import StoryRequest
 
 
 @pytest.mark.parametrize(
@@ -43,6 +45,45 @@ from steelyard.surfaces.shared.phrases import examples, understood
             "steelyard q2 --where tenant=team-a --from 2026-11-01 --to 2026-12-01",
         ),
         ("Pod team-a/infer-1 的邻居", "steelyard q1 --where pod=team-a/infer-1"),
+        ("who jumped the queue?", "steelyard q6"),
+        ("Who jumped the queue in queue gpus", "steelyard q6 --where queue=gpus"),
+        ("who is waiting", "steelyard q6"),
+        ("who was preempted in namespace x", "steelyard q6 --where namespace=x"),
+        (
+            "who was preempted from 2026-11-01 to 2026-12-01",
+            "steelyard q6 --from 2026-11-01 --to 2026-12-01",
+        ),
+        ("how long do jobs wait", "steelyard q6"),
+        ("how long do pods wait in the queue gpus?", "steelyard q6 --where queue=gpus"),
+        ("how long did team team-a wait", "steelyard q6 --where tenant=team-a"),
+        ("how long has pod team-a/infer-1 waited", "steelyard q6 --where pod=team-a/infer-1"),
+        ("why are pods pending", "steelyard q6"),
+        ("why pending", "steelyard q6"),
+        ("谁插队了？", "steelyard q6"),
+        ("队列 gpus 里谁插队了", "steelyard q6 --where queue=gpus"),
+        ("谁在排队", "steelyard q6"),
+        ("排队多久", "steelyard q6"),
+        ("排队要多久？", "steelyard q6"),
+        ("租户 team-a 排队多久", "steelyard q6 --where tenant=team-a"),
+        ("租户team-a排队了多久", "steelyard q6 --where tenant=team-a"),
+        ("从 2026-11-01 到 2026-12-01 排队多久", "steelyard q6 --from 2026-11-01 --to 2026-12-01"),
+        ("为什么 Pending", "steelyard q6"),
+        ("为什么一直排队", "steelyard q6"),
+        ("租户 team-a 为什么 Pending", "steelyard q6 --where tenant=team-a"),
+        ("why is pod infer-1 pending?", "steelyard why infer-1 --kind pod"),
+        ("Why is team-a/infer-1 still pending", "steelyard why team-a/infer-1"),
+        ("why does job train wait", "steelyard why train --kind job"),
+        ("why is workload team-a/w not admitted", "steelyard why team-a/w --kind workload"),
+        (
+            "why was pod infer-1 pending at 2026-11-30T02:00:00Z",
+            "steelyard why infer-1 --kind pod --at 2026-11-30T02:00:00Z",
+        ),
+        ("为什么 pod team-a/infer-1 Pending", "steelyard why team-a/infer-1 --kind pod"),
+        ("为什么 infer-1 一直 Pending？", "steelyard why infer-1"),
+        ("为什么infer-1在排队", "steelyard why infer-1"),
+        ("Pod infer-1 为什么 Pending", "steelyard why infer-1 --kind pod"),
+        ("作业 train 为什么还在排队", "steelyard why train --kind job"),
+        ("infer-1为什么没有运行", "steelyard why infer-1"),
     ],
 )
 def test_phrases(words: str, command: str) -> None:
@@ -51,7 +92,14 @@ def test_phrases(words: str, command: str) -> None:
 
 @pytest.mark.parametrize("words", examples())
 def test_every_example_is_understood(words: str) -> None:
-    assert understood(words).number in (1, 2)
+    asked = understood(words)
+    assert asked.number in (1, 2, 6) or asked.story is not None
+
+
+def test_why_of_one_request_is_its_story_and_no_question_of_the_ten() -> None:
+    asked = understood("why was pod team-a/infer-1 pending at 2026-11-30")
+    assert asked.story == StoryRequest("team-a/infer-1", "pod", at=parse_instant("2026-11-30T00:00:00Z"))
+    assert understood("why are pods pending").story is None
 
 
 @pytest.mark.parametrize(
@@ -64,6 +112,12 @@ def test_every_example_is_understood(words: str) -> None:
         "who is on GPU-1234 and why",
         "who is on GPU-1234 from 2026-11-01 to 2026-12-01",
         "how much did tenant a use at 2026-11-01",
+        "who jumped the queue at 2026-11-01",
+        "why is infer-1 pending from 2026-11-01 to 2026-12-01",
+        "why is infer-1 blue",
+        "为什么",
+        "谁插队了吗 team-a",
+        "为什么 " + "a" * 290,
         "who is on " + "x" * 400,
         "who is on " * 30_000,
     ],

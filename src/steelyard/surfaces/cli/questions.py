@@ -94,7 +94,8 @@ def _ask(ports: Ports) -> Callable[..., None]:
         data: options.Data = options.DATA_DEFAULT,
     ) -> None:
         asked = understood(" ".join(words))
-        answer = ports.query(data).answer(asked.number, asked.question)
+        story, query = asked.story, asked.question
+        answer = ports.query(data).answer(asked.number, query) if story is None else ports.stories(data).why(story)
         taken = Line("note", _("understood as: {command}").format(command=printable(asked.command)))
         put_out(
             as_json,
