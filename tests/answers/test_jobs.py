@@ -92,6 +92,21 @@ def test_jobs_that_held_no_card_do_not_thin_the_mean_and_unseen_pods_lower_its_c
     assert mean([*RAY, *plain("cpu"), *unseen]) == (Fraction(3, 2), 0.5)
 
 
+def test_jobs_that_are_not_listed_count_in_every_figure(monkeypatch: pytest.MonkeyPatch) -> None:
+    facts = [*RAY]
+    for number, outcome in enumerate(["succeeded", "succeeded", "failed", "replaced", None]):
+        ended = {"finished_at": 900, "phase": "finished"} if outcome else {"phase": "admitted"}
+        facts += of_job(f"w{number}", f"j{number}", outcome=outcome, **ended)
+    whole = found(facts)
+    assert whole.left_out == 0
+    for rows_max in (0, 1, 3):
+        monkeypatch.setattr("steelyard.answers.jobs.ROWS_MAX", rows_max)
+        part = found(facts)
+        assert part.figures == whole.figures
+        assert part.left_out == 6 - rows_max
+        assert [row for table in part.tables for row in table.rows] == whole.tables[0].rows[:rows_max]
+
+
 @pytest.mark.parametrize("kind", ["Deployment", "StatefulSet", "DaemonSet", "Node"])
 def test_what_serves_without_end_is_no_job(kind: str) -> None:
     owner = Owner(source="kube_api", natural_key="p1", pod_uid="p1", namespace="team-a", owner_kind=kind, owner_name="x", owner_uid="x",

@@ -9,7 +9,7 @@ Sceptic's query: ``SELECT workload_kind, workload_name, count(*) FROM dim.demand
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -60,9 +60,13 @@ class Jobs:
 
 def jobs(reading: Reading, scope: DemandScope) -> Jobs:
     """The jobs of the scope; ``reading`` has the statements of ``SQL``. Durations in seconds, amounts in GPU-hours over the whole life of a job."""
-    rows = reading.run("jobs", **scope.bound())
+    rows = reading.run("jobs", rows_max=ROWS_MAX, **scope.bound())
     outcomes = [outcome_of(row) for row in rows]
-    succeeded, failed = (sum(outcome in kinds for outcome in outcomes) for kinds in (_GOOD, {"failed"}))
+    listed = [row for row in rows if row["place"] is not None]
+    succeeded, failed = (
+        _count(row for row, outcome in zip(rows, outcomes, strict=True) if outcome in kinds)
+        for kinds in (_GOOD, {"failed"})
+    )
     ratio: Value = (
         Fraction(succeeded, succeeded + failed)
         if succeeded + failed
@@ -72,16 +76,16 @@ def jobs(reading: Reading, scope: DemandScope) -> Jobs:
     told = [row for row in done if row["holders_count"] and not isinstance(_hours(row), Unknown)]
     per_job: Value = Unknown(_("of no finished job is it known how many GPU-hours it held"))
     if told:
-        per_job = Fraction(sum(int(row["gpu_us"]) for row in told), len(told) * HOUR_US)
+        per_job = Fraction(sum(int(row["gpu_us"]) for row in told), _count(told) * HOUR_US)
     coverage = {
-        "gpu_hours_per_job": len(told) / len(done)
+        "gpu_hours_per_job": _count(told) / _count(done)
         if done
         else Unknown(_("no job that asked for GPUs is known to have finished"))
     }
-    values: dict[str, Value] = {"jobs_count": len(rows), "jobs_success_ratio": ratio, "gpu_hours_per_job": per_job}
+    values: dict[str, Value] = {"jobs_count": _count(rows), "jobs_success_ratio": ratio, "gpu_hours_per_job": per_job}
     figures = [Figure(name, value, *METHODS[name], coverage.get(name, 1.0)) for name, value in values.items()]
-    tables = [_table(rows[:ROWS_MAX], outcomes)] if rows else []
-    return Jobs(figures, tables, max(0, len(rows) - ROWS_MAX))
+    tables = [_table(listed, outcomes)] if listed else []
+    return Jobs(figures, tables, _count(rows) - len(listed))
 
 
 def outcome_of(row: Record) -> str | None:
@@ -100,6 +104,11 @@ def outcome_of(row: Record) -> str | None:
             return outcome
     good = sorted(_GOOD & set(told), key=len)
     return good[-1] if good else str(told[0])
+
+
+def _count(rows: Iterable[Record]) -> int:
+    """How many jobs the rows stand for."""
+    return sum(int(row["jobs_count"]) for row in rows)
 
 
 def _weighs(row: Record) -> bool:

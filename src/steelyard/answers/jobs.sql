@@ -1,6 +1,7 @@
 -- name: jobs
 -- One row per job: the root of the owner chain of its requests (a RayJob for its clusters and pods, a JobSet for its jobs), of a CronJob each of its jobs.
 -- What serves without end (Deployments and the like), a node's own pods and pods alone are no jobs. Jobs of which a request was made in the window.
+-- The $rows_max that held most, in their order; of the others one row for all that are alike in what the figures look at, with jobs_count.
 WITH rooted AS (
   SELECT
     d.*, o.outcome, o.attempts_count, o.pods_seen_count AS pods_count_seen, o.pods_succeeded_count, o.pods_failed_count, o.pods_preempted_count,
@@ -62,28 +63,53 @@ own AS (
     count(finished_at) = count(*) AS is_finished, max(finished_at) AS finished_at
   FROM dim.job
   GROUP BY cluster, namespace, object_kind, name
+),
+job AS (
+  SELECT
+    m.cluster, m.job_kind, m.namespace, m.job_name, min(m.tenant) AS tenant, min(m.person) AS person, min(m.queue) AS queue, count(*) AS requests_count,
+    CAST(sum(m.gpu_milli) AS BIGINT) AS gpu_milli, count(m.gpu_milli) = count(*) AS gpus_known, epoch_us(min(coalesce(m.created_at, m.first_seen_at))) AS created_us,
+    CASE WHEN any_value(j.is_finished) THEN epoch_us(any_value(j.finished_at)) WHEN count(m.end_kind) = count(*) THEN epoch_us(max(m.ended_at)) END AS ended_us,
+    CAST(max(w.wait_us) AS BIGINT) AS wait_us, coalesce(bool_or(w.is_waiting), FALSE) AS is_waiting, CAST(coalesce(sum(w.lost_count), 0) AS BIGINT) AS lost_count,
+    CAST(coalesce(sum(e.evictions_count), 0) AS BIGINT) AS evictions_count,
+    CASE
+      WHEN any_value(j.retry_count) >= 0 THEN any_value(j.retry_count) ELSE CAST(coalesce(sum(greatest(m.attempts_count - 1, 0)), 0) AS BIGINT)
+    END AS retries_count,
+    CAST(sum(coalesce(m.pods_failed_count, 0)) AS BIGINT) AS pods_failed_count, CAST(sum(coalesce(m.pods_count_seen, 0)) AS BIGINT) AS pods_seen_count,
+    CAST(coalesce(sum(m.pods_count) FILTER (WHERE m.demand_kind <> 'pod'), 0) AS BIGINT) AS pods_asked_count,
+    list_sort(list_distinct(list(m.outcome) FILTER (WHERE m.outcome IS NOT NULL AND m.demand_kind <> 'pod'))) AS outcomes,
+    list_sort(list_distinct(list(m.outcome) FILTER (WHERE m.outcome IS NOT NULL AND m.demand_kind = 'pod'))) AS pod_outcomes,
+    nullif(any_value(j.outcome), '') AS own_outcome, count(j.words_count) > 0 AS has_own_word,
+    count(*) FILTER (WHERE m.demand_kind <> 'pod') AS gangs_count, count(*) FILTER (WHERE m.end_kind IS NULL) AS living_count,
+    CAST(coalesce(sum(h.gpu_us), 0) AS BIGINT) AS gpu_us, CAST(coalesce(sum(h.unknown_count), 0) AS BIGINT) AS shares_unknown_count,
+    count(h.demand_id) AS holders_count
+  FROM mine AS m
+  LEFT JOIN waited AS w ON w.cluster = m.cluster AND w.demand_id = m.demand_id
+  LEFT JOIN evicted AS e ON e.cluster = m.cluster AND e.demand_id = m.demand_id
+  LEFT JOIN held AS h ON h.cluster = m.cluster AND h.demand_id = m.demand_id
+  LEFT JOIN own AS j ON j.cluster = m.cluster AND j.namespace = m.namespace AND j.job_kind = m.job_kind AND j.job_name = m.job_name
+  GROUP BY m.cluster, m.job_kind, m.namespace, m.job_name
+),
+ranked AS (
+  SELECT *, row_number() OVER (ORDER BY gpu_us DESC, created_us, cluster, namespace, job_kind, job_name) AS place FROM job
+),
+rest AS (
+  SELECT
+    own_outcome, has_own_word, outcomes, pod_outcomes, least(living_count, 1) AS living_count, least(gangs_count, 1) AS gangs_count,
+    ended_us IS NOT NULL AS is_ended, gpu_milli > 0 AS asks_gpus, gpus_known, least(holders_count, 1) AS holders_count,
+    least(shares_unknown_count, 1) AS shares_unknown_count, pods_seen_count > 0 AS is_seen, pods_seen_count < pods_asked_count AS is_seen_in_part,
+    gpu_us, ended_us
+  FROM ranked
+  WHERE place > $rows_max
 )
+SELECT *, 1 AS jobs_count FROM ranked WHERE place <= $rows_max
+UNION ALL BY NAME
 SELECT
-  m.cluster, m.job_kind, m.namespace, m.job_name, min(m.tenant) AS tenant, min(m.person) AS person, min(m.queue) AS queue, count(*) AS requests_count,
-  CAST(sum(m.gpu_milli) AS BIGINT) AS gpu_milli, count(m.gpu_milli) = count(*) AS gpus_known, epoch_us(min(coalesce(m.created_at, m.first_seen_at))) AS created_us,
-  CASE WHEN any_value(j.is_finished) THEN epoch_us(any_value(j.finished_at)) WHEN count(m.end_kind) = count(*) THEN epoch_us(max(m.ended_at)) END AS ended_us,
-  CAST(max(w.wait_us) AS BIGINT) AS wait_us, coalesce(bool_or(w.is_waiting), FALSE) AS is_waiting, CAST(coalesce(sum(w.lost_count), 0) AS BIGINT) AS lost_count,
-  CAST(coalesce(sum(e.evictions_count), 0) AS BIGINT) AS evictions_count,
-  CASE
-    WHEN any_value(j.retry_count) >= 0 THEN any_value(j.retry_count) ELSE CAST(coalesce(sum(greatest(m.attempts_count - 1, 0)), 0) AS BIGINT)
-  END AS retries_count,
-  CAST(sum(coalesce(m.pods_failed_count, 0)) AS BIGINT) AS pods_failed_count, CAST(sum(coalesce(m.pods_count_seen, 0)) AS BIGINT) AS pods_seen_count,
-  CAST(coalesce(sum(m.pods_count) FILTER (WHERE m.demand_kind <> 'pod'), 0) AS BIGINT) AS pods_asked_count,
-  list_sort(list_distinct(list(m.outcome) FILTER (WHERE m.outcome IS NOT NULL AND m.demand_kind <> 'pod'))) AS outcomes,
-  list_sort(list_distinct(list(m.outcome) FILTER (WHERE m.outcome IS NOT NULL AND m.demand_kind = 'pod'))) AS pod_outcomes,
-  nullif(any_value(j.outcome), '') AS own_outcome, count(j.words_count) > 0 AS has_own_word,
-  count(*) FILTER (WHERE m.demand_kind <> 'pod') AS gangs_count, count(*) FILTER (WHERE m.end_kind IS NULL) AS living_count,
-  CAST(coalesce(sum(h.gpu_us), 0) AS BIGINT) AS gpu_us, CAST(coalesce(sum(h.unknown_count), 0) AS BIGINT) AS shares_unknown_count,
-  count(h.demand_id) AS holders_count, count(*) OVER () AS total
-FROM mine AS m
-LEFT JOIN waited AS w ON w.cluster = m.cluster AND w.demand_id = m.demand_id
-LEFT JOIN evicted AS e ON e.cluster = m.cluster AND e.demand_id = m.demand_id
-LEFT JOIN held AS h ON h.cluster = m.cluster AND h.demand_id = m.demand_id
-LEFT JOIN own AS j ON j.cluster = m.cluster AND j.namespace = m.namespace AND j.job_kind = m.job_kind AND j.job_name = m.job_name
-GROUP BY m.cluster, m.job_kind, m.namespace, m.job_name
-ORDER BY gpu_us DESC, created_us, m.cluster, m.namespace, m.job_kind, m.job_name;
+  own_outcome, has_own_word, outcomes, pod_outcomes, living_count, gangs_count, CAST(max(ended_us) AS BIGINT) AS ended_us,
+  CASE WHEN asks_gpus THEN 1 ELSE 0 END AS gpu_milli, gpus_known, holders_count, shares_unknown_count,
+  CASE WHEN is_seen THEN 1 ELSE 0 END AS pods_seen_count, CASE WHEN is_seen_in_part THEN 2 ELSE 1 END AS pods_asked_count,
+  CAST(sum(gpu_us) AS BIGINT) AS gpu_us, count(*) AS jobs_count
+FROM rest
+GROUP BY
+  own_outcome, has_own_word, outcomes, pod_outcomes, living_count, gangs_count, is_ended, asks_gpus, gpus_known, holders_count, shares_unknown_count,
+  is_seen, is_seen_in_part
+ORDER BY place NULLS LAST;
