@@ -70,6 +70,21 @@ def sampled_story() -> Estate:
     return estate
 
 
+def test_a_card_whose_use_is_unknown_has_the_ledgers_own_reason() -> None:
+    estate = small_story()
+    hour = {
+        "cluster": "default",
+        "grain_at": at("10:00"),
+        "samples_count": 15,
+        "device_uuid": CARD,
+        "observed_us": HOUR_US,
+    }
+    estate.insert("ledger.usage", **hour, path="device", unknown_reason="memory of the card counts pages twice")
+    found = figures(ask(estate))
+    assert found["memory_used_device_mib_hours"] == Unknown("memory of the card counts pages twice")
+    assert found["memory_use_unattributed_mib_hours"] == Unknown("no card was sampled")
+
+
 def test_granted_time_is_share_times_time_over_all_known_time() -> None:
     result = ask(small_story())
     assert result.window == Window(at("08:00"), at("12:00"))

@@ -216,3 +216,16 @@ def test_what_tells_an_absence_or_a_stretch_of_its_own_stays_as_it_was_seen(
         before = kept(store, kind)
         thin(store, tmp_path)
         assert kept(store, kind) == before
+
+
+def test_two_stretches_of_an_hour_that_touch_are_one_as_many_are(tmp_path: Path) -> None:
+    with filled(tmp_path, 30 * MINUTE_US) as store:
+        before = covered(store)
+        thin(store, tmp_path)
+        per_hour = store.rows(
+            "SELECT count(*) FROM fact.source_status WHERE kind = 'pods' AND observed_to_at IS NOT NULL "
+            "AND occurred_at < make_timestamp(?::BIGINT) GROUP BY date_trunc('hour', occurred_at)",
+            [START + 3 * DAY_US],
+        )
+        assert {count for (count,) in per_hour} == {1}
+        assert covered(store) == before

@@ -450,6 +450,14 @@ def test_an_instance_of_an_unknown_part_of_the_card_used_an_unknown_amount(store
     assert (row[MEMORY], row[USED], row[BASIS]) == (10 * MINUTE, None, "memory_only")
 
 
+@pytest.mark.parametrize("other", ["1g.5gb", "7g.80gb"])
+def test_an_instance_that_is_told_as_two_profiles_at_once_used_an_unknown_amount(store: Store, other: str) -> None:
+    facts = [ON_NODE, instance_unit("3g.40gb"), instance_unit(other, unit_id="MIG-2")]
+    rows = by_sql(store, [*facts, one_sample(gi=3, memory_used_mib=10, **PROFILED)], [], HOUR)
+    row = rows["GPU-1", 3, BASE, None, "device"]
+    assert (row[MEMORY], row[USED], row[BASIS]) == (10 * MINUTE, None, "memory_only")
+
+
 def test_an_instance_number_that_is_given_anew_has_the_share_of_its_time(store: Store) -> None:
     facts = [ON_NODE, instance_unit("3g.40gb"), instance_unit("1g.5gb", minute=90, unit_id="MIG-2")]
     facts += [one_sample(gi=3, **PROFILED), one_sample(gi=3, **{**PROFILED, "occurred_at": BASE + 100 * MINUTE})]

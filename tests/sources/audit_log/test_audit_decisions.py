@@ -72,6 +72,13 @@ def test_a_refusal_says_who_refused_and_by_which_rule(
     assert found.occurred_at == parse_instant("2026-03-01T12:00:00.25Z")
 
 
+@pytest.mark.parametrize(("as_whom", "user"), [("eve@example.com", "eve@example.com"), (None, "bob@example.com")])
+def test_a_refusal_is_of_whom_the_request_was_made_as(as_whom: str | None, user: str) -> None:
+    more = {"impersonatedUser": {"username": as_whom}} if as_whom else {}
+    (found,) = told(event(code=403, message=QUOTA, **more))
+    assert isinstance(found, Refusal) and found.user == user
+
+
 def test_a_refusal_by_quota_has_the_amounts_of_the_accelerator_that_blocks() -> None:
     (found,) = told(event(code=403, message=QUOTA))
     assert (found.resource, found.asked_milli, found.used_milli, found.limit_milli) == (

@@ -58,6 +58,15 @@ def test_a_workload_without_a_reference_is_told_by_the_uid_of_its_job() -> None:
     assert (row.owner_uid, row.owner_kind, row.owner_group) == ("u-j", None, None)
 
 
+def test_the_reference_of_a_workload_counts_before_the_label_that_names_a_job() -> None:
+    references = [ref("Job", "j", "batch/v1")]
+    labelled = thing(
+        "Workload", "kueue.x-k8s.io/v1beta1", labels={"kueue.x-k8s.io/job-uid": "u-other"}, ownerReferences=references
+    )
+    row = only(read(labelled), Ownership)
+    assert (row.owner_uid, row.owner_kind, row.owner_group, row.owner_name) == ("u-j", "Job", "batch", "j")
+
+
 def test_an_object_that_names_itself_belongs_to_nobody_and_is_told() -> None:
     facts = read(thing(ownerReferences=[ref("Job", "x", "batch/v1")]))
     assert only(facts, Ownership).owner_uid is None
