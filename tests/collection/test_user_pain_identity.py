@@ -157,6 +157,5 @@ def test_row_32_two_exporters_of_one_node_are_read_as_one_and_told(tmp_path: Pat
     note = estate.the("exporters_doubled")
     assert note.subject == "exporter bare/10.0.0.2:9400"
     assert (
-        note.message
-        == "1 card is exported by gpu-operator/10.0.0.1:9400 too: one of the two is read, none is added up"
+        note.message == "1 card is exported by gpu-operator/10.0.0.1:9400 too: one of the two is read, none is added up"
     )
