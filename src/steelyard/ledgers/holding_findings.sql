@@ -156,6 +156,20 @@ found AS (
   GROUP BY cluster, subject
   UNION ALL
   SELECT
+    'default', 'agent_clock_ahead', 'error', 'node agents',
+    'an agent observed something more than a day after now: its facts of that time count for nothing; set the clock of the node',
+    json_object('latest_observed_at', CAST(ahead_at AS VARCHAR))
+  FROM dim.parameter
+  WHERE ahead_at IS NOT NULL
+  UNION ALL
+  SELECT
+    'default', 'server_clock_behind', 'error', 'server',
+    'its clock lies more than a day before what was observed here: the ledgers speak as of the latest observation; set the clock and see that NTP runs',
+    json_object('clock_at', CAST(clock_behind_at AS VARCHAR), 'as_of', CAST(as_of_at AS VARCHAR))
+  FROM dim.parameter
+  WHERE clock_behind_at IS NOT NULL
+  UNION ALL
+  SELECT
     cluster, 'node_vanished', 'warning', 'node ' || node,
     'a later complete listing of nodes does not name it: its cards count up to their last sighting and take no pod',
     json_object('last_seen_at', CAST(last_seen_at AS VARCHAR), 'gone_by_at', CAST(gone_by_at AS VARCHAR))

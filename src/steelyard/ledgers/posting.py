@@ -82,7 +82,7 @@ def post_ledgers(
     """
     with store.transaction():
         _ensure_tables(store, ledgers)
-        build_dimensions(store, parameters)
+        build_dimensions(store, parameters, clock.now())
         run_id = int(store.rows("SELECT coalesce(max(run_id), 0) + 1 FROM ledger.posting_run")[0][0])
         basis = _basis(parameters)
         changes = {ledger.name: post_ledger(store, ledger, run_id, basis) for ledger in ledgers}

@@ -13,6 +13,7 @@ from typing import Final
 from steelyard.definitions.mig import MigSlices, mig_slices
 from steelyard.ledgers.parameters import PostingParameters
 from steelyard.ledgers.registry import model_text
+from steelyard.primitives.instant import Instant
 from steelyard.store import Store
 
 STEMS: Final = (
@@ -68,8 +69,9 @@ _MIG_COLUMNS: Final = (
 _MIG_PRODUCT: Final = "-MIG-"
 
 
-def build_dimensions(store: Store, parameters: PostingParameters) -> None:
-    """Rebuild every dimension, within the caller's transaction."""
+def build_dimensions(store: Store, parameters: PostingParameters, now: Instant | None = None) -> None:
+    """Rebuild every dimension, within the caller's transaction. ``now``: what agents observed more than a day after it moves no instant of the
+    ledgers; None: nothing is bound."""
     _build_settings(store, parameters)
     for stem in STEMS:
         if stem == "mig_profile":
@@ -78,7 +80,7 @@ def build_dimensions(store: Store, parameters: PostingParameters) -> None:
         if stem in VIEWS:
             _make_view(store, stem)
             continue
-        bound: Mapping[str, object] = parameters.bound() if stem == "parameter" else {}
+        bound: Mapping[str, object] = {**parameters.bound(), "now_us": now} if stem == "parameter" else {}
         store.execute(f"CREATE OR REPLACE TABLE dim.{stem} AS {model_text(f'dimensions/{stem}.sql')}", bound)
 
 
