@@ -22,10 +22,11 @@ from steelyard.app.agent.batch import BODY_BYTES_MAX, MEDIA_TYPE, PROTOCOL, Batc
 from steelyard.app.collectors.rounds import Round
 from steelyard.facts.base import Fact
 from steelyard.facts.finding import Finding
+from steelyard.facts.source_status import SourceStatus
 from steelyard.primitives.clock import Clock
 from steelyard.primitives.errors import SourceMalformed, SourceUnsupported, StoreFailed
 from steelyard.primitives.i18n import _
-from steelyard.primitives.instant import MINUTE_US
+from steelyard.primitives.instant import DAY_US, INSTANT_MAX, MINUTE_US, Instant, format_instant
 from steelyard.sources.shared.context import ReadContext
 from steelyard.sources.shared.round_memory import RoundMemory
 from steelyard.surfaces.http_api import Endpoint
@@ -45,6 +46,9 @@ AT_ONCE_MAX: Final = 64
 """Batches of one transaction."""
 
 AHEAD_US_MAX: Final = 5 * MINUTE_US
+"""An agent's clock may be ahead by so much before it is said."""
+DATED_AHEAD_US_MAX: Final = DAY_US
+"""What an agent dates later than so long after now is not taken: facts never change, and the ledgers go by the latest of them."""
 PATIENCE_SECONDS: Final = 20.0
 RETRY_SECONDS: Final = 5
 _BODY: Final = {"content": {MEDIA_TYPE: {"schema": {"type": "string", "format": "binary"}}}, "required": True}
@@ -59,11 +63,12 @@ class _Mark(msgspec.Struct, frozen=True):
 
 @dataclass(slots=True)
 class _Delivery:
-    """One batch on its way into the store. ``new_count`` None: it had been taken before."""
+    """One batch on its way into the store. ``new_count`` None: it had been taken before. ``ahead_count``: facts left out for their dates."""
 
     batch: Batch
     done: asyncio.Future[None]
     new_count: int | None = 0
+    ahead_count: int = 0
 
 
 class AgentIntake:
@@ -116,7 +121,7 @@ class AgentIntake:
                 "sequence": batch.head.sequence,
                 "new_count": delivery.new_count or 0,
                 "known": delivery.new_count is None,
-                "refused_count": batch.refused_count,
+                "refused_count": batch.refused_count + delivery.ahead_count,
             }
         )
 
@@ -178,13 +183,14 @@ class AgentIntake:
         with self._store.transaction():
             new = 0
             for each in deliveries:
-                each.new_count = self._append(each.batch, now)
+                each.new_count = self._append(each, now)
                 new += each.new_count or 0
             if new:
                 self._store.mark_collected()
 
-    def _append(self, batch: Batch, now: int) -> int | None:
+    def _append(self, delivery: _Delivery, now: Instant) -> int | None:
         """How many of its facts were new; None where the batch was taken before."""
+        batch = delivery.batch
         head = batch.head
         cluster = head.cluster or self._cluster
         key = f"{NAME}/{cluster}/{head.agent}"
@@ -193,8 +199,10 @@ class AgentIntake:
             return None
         ctx = ReadContext(cluster=cluster, file=f"{NAME}/{head.agent}", node=head.agent, observed_at=now)
         found, told = Round(NAME, now), Round(NAME, now, memory=self._memory)
-        found.add(_own(batch.facts, cluster))  # an agent says itself how often it says a thing
-        told.add(_told(batch, ctx, mark))
+        ahead = [fact for fact in batch.facts if fact.source in SOURCES and _dated(fact) > now + DATED_AHEAD_US_MAX]
+        delivery.ahead_count = len(ahead)
+        found.add(_own(batch.facts, cluster, now))  # an agent says itself how often it says a thing
+        told.add(_told(batch, ctx, mark, ahead))
         new = self._store.append_tables(found.joined()).new + self._store.append_tables(told.joined()).new
         self._marks[key] = _Mark(head.boot, head.sequence)
         self._store.keep_cursor(key, msgspec.json.encode(self._marks[key]).decode())
@@ -207,15 +215,22 @@ class AgentIntake:
         return self._marks[key]
 
 
-def _own(facts: Sequence[Fact], cluster: str) -> Iterator[Fact]:
-    """The facts that an agent may state, as facts of the cluster."""
+def _own(facts: Sequence[Fact], cluster: str, now: Instant) -> Iterator[Fact]:
+    """The facts that an agent may state and that can have been seen by ``now``, as facts of the cluster."""
     for fact in facts:
-        if fact.source in SOURCES:
+        if fact.source in SOURCES and _dated(fact) <= now + DATED_AHEAD_US_MAX:
             yield fact if fact.cluster == cluster else msgspec.structs.replace(fact, cluster=cluster)
 
 
-def _told(batch: Batch, ctx: ReadContext, mark: _Mark | None) -> Iterator[Finding]:
-    """What is wrong with a batch although it is taken."""
+def _dated(fact: Fact) -> Instant:
+    """The latest instant at which the fact says that somebody saw something."""
+    latest = max(fact.occurred_at, fact.observed_at)
+    to_at = fact.observed_to_at if isinstance(fact, SourceStatus) else None
+    return latest if to_at is None else max(latest, to_at)
+
+
+def _told(batch: Batch, ctx: ReadContext, mark: _Mark | None, ahead: Sequence[Fact]) -> Iterator[Finding]:
+    """What is wrong with a batch although it is taken. ``ahead``: its facts that are left out because they are dated too late."""
     head, subject = batch.head, f"node {batch.head.agent}"
     foreign = sum(fact.source not in SOURCES for fact in batch.facts)
     reasons = [*batch.refused, *([f"{foreign} in the name of a source that is none of an agent's"] if foreign else [])]
@@ -236,15 +251,26 @@ def _told(batch: Batch, ctx: ReadContext, mark: _Mark | None) -> Iterator[Findin
             "numbers of the agent's batches are missing: its own findings say what was given up; without such, two agents speak for one node",
             evidence={"boot": head.boot, "expected": expected, "found": head.sequence},
         )
-    if head.made_at > ctx.observed_at + AHEAD_US_MAX:
-        ahead_seconds = (head.made_at - ctx.observed_at) // 1_000_000
-        yield ctx.finding(
-            NAME,
-            "agent_clock_ahead",
-            subject,
-            "the node's clock is ahead of the server's: what it sees is dated too late; set both by NTP",
-            evidence={"ahead_seconds": ahead_seconds},
-        )
+    if ahead or head.made_at > ctx.observed_at + AHEAD_US_MAX:
+        yield _clock_ahead(batch, ctx, ahead)
+
+
+def _clock_ahead(batch: Batch, ctx: ReadContext, ahead: Sequence[Fact]) -> Finding:
+    """That the node's clock is ahead: an error where facts were left out for it."""
+    evidence: dict[str, object] = {"ahead_seconds": (batch.head.made_at - ctx.observed_at) // 1_000_000}
+    if ahead:
+        latest = min(max(map(_dated, ahead)), INSTANT_MAX)
+        evidence |= {"refused_count": len(ahead), "latest": format_instant(latest), "sequence": batch.head.sequence}
+    return ctx.finding(
+        NAME,
+        "agent_clock_ahead",
+        f"node {batch.head.agent}",
+        "facts dated more than a day after the server's now were left out and do not come again: set the clock of the node (NTP), or the server's"
+        if ahead
+        else "the node's clock is ahead of the server's: what it sees is dated too late; set both by NTP",
+        severity="error" if ahead else "warning",
+        evidence=evidence,
+    )
 
 
 def agent_endpoints(store: Store, settings: Settings, clock: Clock) -> tuple[Endpoint, ...]:

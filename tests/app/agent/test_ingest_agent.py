@@ -23,7 +23,7 @@ from steelyard.app.settings import Settings
 from steelyard.facts.grant import Grant
 from steelyard.primitives.clock import FixedClock
 from steelyard.primitives.errors import StoreFailed
-from steelyard.primitives.instant import HOUR_US, MINUTE_US
+from steelyard.primitives.instant import DAY_US, HOUR_US, MINUTE_US, parse_instant
 from steelyard.sources.shared.context import ReadContext
 from steelyard.store import Store
 from steelyard.surfaces.http_api import create
@@ -147,6 +147,35 @@ def test_a_clock_that_is_ahead_is_a_finding_and_one_that_was_away_is_none(tmp_pa
         assert found.findings() == []
         found.post(body(2, event(2), made_at=AT + HOUR_US))
         assert found.findings() == ["agent_clock_ahead"]
+
+
+@pytest.mark.parametrize("far", ["2026-12-01T12:02:00Z", "2038-01-19T00:00:00Z", "9999-01-01T00:00:00Z"])
+@pytest.mark.parametrize(
+    "fields", [("occurred_at",), ("observed_at",), ("occurred_at", "observed_at"), ("observed_to_at",)]
+)
+def test_what_an_agent_dates_more_than_a_day_ahead_is_left_out_said_and_acknowledged(
+    far: str, fields: tuple[str, ...], tmp_path: Path
+) -> None:
+    ahead = msgspec.structs.replace(status(2), **dict.fromkeys(fields, parse_instant(far)))
+    with site(tmp_path) as found:
+        (answer,) = found.post(body(1, event(1), status(1), ahead))
+        assert (answer.status_code, answer.json()) == (
+            200, {"sequence": 1, "new_count": 3, "known": False, "refused_count": 1},
+        )  # fmt: skip
+        assert found.store.rows("SELECT count(*) FROM fact.source_status WHERE source = 'agent'") == [(1,)]
+        said = found.store.rows("SELECT code, severity, subject, evidence FROM fact.finding")
+        assert [row[:3] for row in said] == [("agent_clock_ahead", "error", f"node {NODE}")]
+        assert json.loads(said[0][3])["refused_count"] == 1
+        assert found.post(body(2, event(2)))[0].json()["known"] is False
+
+
+def test_an_agent_that_is_a_day_ahead_at_most_is_taken(tmp_path: Path) -> None:
+    with site(tmp_path) as found:
+        late = msgspec.structs.replace(
+            event(1), occurred_at=AT + MINUTE_US + DAY_US, observed_at=AT + MINUTE_US + DAY_US
+        )
+        assert found.post(body(1, late))[0].json()["refused_count"] == 0
+        assert (found.events(), found.findings()) == (["line 1"], [])
 
 
 def test_values_that_no_column_holds_are_findings(tmp_path: Path) -> None:
