@@ -9,9 +9,12 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Final
+
+from fastapi import Response
 
 from steelyard.app import backfill_rounds
 from steelyard.app.backfill_endpoints import backfill_endpoints
@@ -31,9 +34,11 @@ from steelyard.app.settings import Settings
 from steelyard.app.settled_memory import loaded_once
 from steelyard.app.upkeep import upkeep_endpoints
 from steelyard.primitives.clock import Clock, WallClock
+from steelyard.primitives.errors import UsageError
 from steelyard.store import Store
 from steelyard.surfaces.http_api import Endpoint, Listening, create, serve_until_stopped
 from steelyard.surfaces.http_api.audit_webhook import audit_endpoints
+from steelyard.surfaces.http_api.problems import Problem
 from steelyard.surfaces.shared.service_ports import CollectReport, ServerAddress, Started
 
 SPOOL: Final = "uploads"
@@ -86,16 +91,34 @@ class DirectoryServer:
                 shutil.rmtree(spool, ignore_errors=True)
 
     def _further(self, store: Store, collectors: CollectionLoop, backfills: BackfillJobs) -> tuple[Endpoint, ...]:
-        """The endpoints of all other parts of the program, over the open store."""
+        """The endpoints of all other parts of the program, over the open store. What is pushed is real: a demo takes none of it."""
         settings, clock = self._settings, self._clock
-        return (
+        pushed = (
             *audit_endpoints(AuditIntake(collectors, settings, clock)),
-            *backfill_endpoints(backfills),
-            *doctor_endpoints(store, self._directory, settings, clock),
             *ingest_endpoints(store, settings, clock),
             *agent_endpoints(store, settings, clock),
+        )
+        return (
+            *(refusing_in_demo(each, self._directory) for each in pushed),
+            *backfill_endpoints(backfills),
+            *doctor_endpoints(store, self._directory, settings, clock),
             *upkeep_endpoints(store, self._directory, settings, clock),
         )
+
+
+def refusing_in_demo(endpoint: Endpoint, directory: Path) -> Endpoint:
+    """The endpoint, or where the directory holds a demo one that answers 409 with what an import of real files is told."""
+    try:
+        refuse_in_demo(directory)
+    except UsageError as error:
+        said = str(error)
+    else:
+        return endpoint
+
+    async def refused() -> Response:
+        raise Problem("usage", said, status=409)
+
+    return replace(endpoint, call=refused)
 
 
 def collection_over(
