@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import sys
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -28,6 +28,7 @@ from steelyard.primitives.errors import SourceMalformed, SourceUnsupported, Stor
 from steelyard.primitives.i18n import _
 from steelyard.primitives.instant import DAY_US, INSTANT_MAX, MINUTE_US, Instant, format_instant
 from steelyard.sources.shared.context import ReadContext
+from steelyard.sources.shared.physical_limits import within_limits
 from steelyard.sources.shared.round_memory import RoundMemory
 from steelyard.surfaces.http_api import Endpoint
 from steelyard.surfaces.http_api.admission import AGENTS
@@ -51,6 +52,9 @@ DATED_AHEAD_US_MAX: Final = DAY_US
 """What an agent dates later than so long after now is not taken: facts never change, and the ledgers go by the latest of them."""
 PATIENCE_SECONDS: Final = 20.0
 RETRY_SECONDS: Final = 5
+IMPOSSIBLE_SHOWN_MAX: Final = 200
+"""So many impossible figures of one batch have a finding each; each figure says itself why it is not known."""
+
 _BODY: Final = {"content": {MEDIA_TYPE: {"schema": {"type": "string", "format": "binary"}}}, "required": True}
 
 
@@ -201,7 +205,10 @@ class AgentIntake:
         found, told = Round(NAME, now), Round(NAME, now, memory=self._memory)
         ahead = [fact for fact in batch.facts if fact.source in SOURCES and _dated(fact) > now + DATED_AHEAD_US_MAX]
         delivery.ahead_count = len(ahead)
-        found.add(_own(batch.facts, cluster, now))  # an agent says itself how often it says a thing
+        own = _own(batch.facts, cluster, now)  # an agent says itself how often it says a thing
+        possible, impossible = _possible(own, ctx)
+        found.add(possible)
+        told.add(impossible)
         told.add(_told(batch, ctx, mark, ahead))
         new = self._store.append_tables(found.joined()).new + self._store.append_tables(told.joined()).new
         self._marks[key] = _Mark(head.boot, head.sequence)
@@ -220,6 +227,17 @@ def _own(facts: Sequence[Fact], cluster: str, now: Instant) -> Iterator[Fact]:
     for fact in facts:
         if fact.source in SOURCES and _dated(fact) <= now + DATED_AHEAD_US_MAX:
             yield fact if fact.cluster == cluster else msgspec.structs.replace(fact, cluster=cluster)
+
+
+def _possible(facts: Iterable[Fact], ctx: ReadContext) -> tuple[list[Fact], list[Fact]]:
+    """The facts without figures that no card can show, and the findings about those, in bounds."""
+    kept: list[Fact] = []
+    said: list[Fact] = []
+    for fact in facts:
+        first, *findings = within_limits(fact, ctx, NAME)
+        kept.append(first)
+        said.extend(findings[: max(0, IMPOSSIBLE_SHOWN_MAX - len(said))])
+    return kept, said
 
 
 def _dated(fact: Fact) -> Instant:

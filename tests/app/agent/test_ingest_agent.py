@@ -178,6 +178,31 @@ def test_an_agent_that_is_a_day_ahead_at_most_is_taken(tmp_path: Path) -> None:
         assert (found.events(), found.findings()) == (["line 1"], [])
 
 
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [
+        ("memory_used_mib", -5),
+        ("memory_used_mib", 10**12),
+        ("power_watts", 1e308),
+        ("util_gpu_ratio", 50.0),
+        ("dram_active_ratio", 1e308),
+        ("sm_active_ratio", -0.1),
+    ],
+)
+def test_a_figure_that_no_card_can_show_is_not_known_and_said_and_the_rest_of_the_sample_stands(
+    column: str, value: float, tmp_path: Path
+) -> None:
+    odd = msgspec.structs.replace(sample(1), temperature_celsius=40.0, unknown='{"gi": "why"}', **{column: value})
+    with site(tmp_path) as found:
+        assert found.post(body(1, odd))[0].status_code == 200
+        ((stored, kept, unknown),) = found.store.rows(
+            f"SELECT {column}, temperature_celsius, unknown FROM fact.device_sample"
+        )
+        assert (stored, kept, found.findings()) == (None, 40.0, ["sample_above_physical_limit"])
+        assert set(json.loads(unknown)) == {"gi", column}
+        assert json.loads(unknown)[column].startswith("outside its physical range")
+
+
 def test_values_that_no_column_holds_are_findings(tmp_path: Path) -> None:
     odd = msgspec.structs.replace(event(2), code=2**70)
     with site(tmp_path) as found:
