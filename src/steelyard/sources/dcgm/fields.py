@@ -14,6 +14,7 @@ from importlib.resources import files
 from typing import Final
 
 from steelyard.primitives.unknown import Unknown
+from steelyard.sources.shared.physical_limits import MEMORY_MIB_MAX, POWER_WATTS_MAX, RATIO_MAX
 
 PREFIX: Final = "DCGM_FI_"
 XID: Final = 230
@@ -26,8 +27,6 @@ GR_ENGINE: Final = 1001
 POWER: Final = 155
 
 PERCENT_SLACK: Final = 105.0
-RATIO_SLACK: Final = 1.05
-MEMORY_MIB_MAX: Final = 2**26  # 64 TiB: above any board or superchip
 BLANK: Final = "blank value of DCGM"
 NOT_A_NUMBER: Final = "NaN"
 OUT_OF_RANGE: Final = "outside its physical range"
@@ -59,8 +58,8 @@ GAUGES: Final = {
         Gauge(101, "memory_clock_mhz", 20_000, whole=True),
         Gauge(112, "throttle_reasons", 2**53, whole=True),
         Gauge(150, "temperature_celsius", 200),
-        Gauge(155, "power_watts", 20_000),
-        Gauge(157, "power_watts", 20_000),
+        Gauge(155, "power_watts", POWER_WATTS_MAX),
+        Gauge(157, "power_watts", POWER_WATTS_MAX),
         Gauge(203, "util_gpu_ratio", PERCENT_SLACK, 0.01),
         Gauge(204, "util_memory_ratio", PERCENT_SLACK, 0.01),
         Gauge(250, "memory_total_mib", MEMORY_MIB_MAX, whole=True, per_instance=True),
@@ -68,9 +67,9 @@ GAUGES: Final = {
         Gauge(252, "memory_used_mib", MEMORY_MIB_MAX, whole=True, per_instance=True),
         Gauge(253, "memory_reserved_mib", MEMORY_MIB_MAX, whole=True, per_instance=True),
         Gauge(311, "ecc_uncorrected", 2**53, whole=True),
-        Gauge(1001, "gr_active_ratio", RATIO_SLACK, per_instance=True, is_prof=True),
-        Gauge(1002, "sm_active_ratio", RATIO_SLACK, per_instance=True, is_prof=True),
-        Gauge(1005, "dram_active_ratio", RATIO_SLACK, per_instance=True, is_prof=True),
+        Gauge(1001, "gr_active_ratio", RATIO_MAX, per_instance=True, is_prof=True),
+        Gauge(1002, "sm_active_ratio", RATIO_MAX, per_instance=True, is_prof=True),
+        Gauge(1005, "dram_active_ratio", RATIO_MAX, per_instance=True, is_prof=True),
     )
 }
 """What is read, by number. 155 (averaged power) goes before 157 (instantaneous) where both are exported."""

@@ -19,7 +19,7 @@ from steelyard.facts.process_sample import ProcessSample
 from steelyard.sources.shared.context import ReadContext
 
 RATIO_MAX: Final = 1.05
-MEMORY_MIB_MAX: Final = 2**26
+MEMORY_MIB_MAX: Final = 2**26  # 64 TiB: above any board or superchip
 POWER_WATTS_MAX: Final = 20_000
 
 LIMITS: Final[Mapping[str, float]] = MappingProxyType(
