@@ -121,3 +121,12 @@ def test_many_small_files_need_few_transactions(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr(Store, "_run", counted)
     import_files(tmp_path / "d", tmp_path / "in")
     assert len(begun) == 2
+
+
+def test_a_file_that_a_clock_far_ahead_wrote_dates_nothing_and_its_stamps_are_named(tmp_path: Path) -> None:
+    far = parse_instant("2038-01-19T00:00:00Z")
+    file = write(tmp_path / "a.json", listing(started("a", far), node()), written=far)
+    report = import_files(tmp_path / "d", file)
+    assert report.as_of is not None
+    assert report.as_of < far - 365 * DAY_US
+    assert "stamp_in_future" in report.findings_by_code

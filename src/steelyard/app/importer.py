@@ -155,8 +155,11 @@ class FileImporter:
     def _parse(self, into: ParsedFile, ctx: ReadContext, batch: Batch, *, deferring: bool) -> bool:
         """Read one file into ``into``; False where it has to wait for the others."""
         try:
-            content = read_content(into.file, ctx.settings.decompressed_bytes_max, self._clock.now())
-            into.content_bytes, into.sha256, into.modified_at = content.bytes_count, content.sha256, content.modified_at
+            now = self._clock.now()
+            content = read_content(into.file, ctx.settings.decompressed_bytes_max, now)
+            into.content_bytes, into.sha256 = content.bytes_count, content.sha256
+            # A file written in the future was written by a wrong clock: it dates nothing, and stamps beyond now are findings.
+            into.modified_at = now if content.modified_at > now + FUTURE_US else content.modified_at
             detected = detect(content, KINDS[into.file.kind] if into.file.kind else None)
             if deferring and detected.by_place:
                 return False
