@@ -14,8 +14,10 @@ from hypothesis import strategies as st
 from steelyard.app import json_documents
 from steelyard.app.detect import KINDS, detect_json, detect_text, kind_named, looks_like_json
 from steelyard.app.json_documents import RawList, extent_of, item_of, parse
+from steelyard.app.kubernetes_objects import KubernetesObjects, Later, all_readers
 from steelyard.app.reading import FileRefused, find_files, to_text, to_utf8
 from steelyard.primitives.errors import SourceMalformed, UsageError
+from steelyard.sources.shared.context import ReadContext
 from tests.app.import_samples import listing, pod
 
 TRICKY = st.text(st.sampled_from('{}[]"\\,: é\n'), max_size=6)
@@ -188,3 +190,12 @@ def test_every_kind_with_a_reader_can_be_named_and_the_others_say_why_not() -> N
                 kind_named(kind.name)
     with pytest.raises(UsageError, match="kubernetes"):
         kind_named("kubernetis")
+
+
+def test_a_pod_that_waits_for_the_registers_does_not_keep_its_whole_object() -> None:
+    allocated = pod("a", annotations={"hami.io/vgpu-devices-allocated": "GPU-1,NVIDIA,1024,10:;"})
+    objects, later = KubernetesObjects(all_readers, None, "observed"), Later()
+    list(objects.read([(0, allocated)], ReadContext(file="pods.json"), later, listing=True))
+    (view,) = later.pods
+    assert (view.name, dict(view.raw), view.conditions) == ("a", {}, ())
+    assert view.annotations and view.containers

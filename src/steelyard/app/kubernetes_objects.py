@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from msgspec import structs
+
 from steelyard.app.compared_words import ComparedWords
 from steelyard.app.json_documents import RawList, item_of
 from steelyard.app.refusals import READER_FAULTS, SHOWN_MAX, SOURCE, fault, malformed, more
@@ -33,6 +35,7 @@ GANGS: Final[Mapping[tuple[str, str], str]] = {
 }
 """What is asked for together, by kind and group: a listing that no longer names one says that it is gone. An empty list says nothing, for it
 does not tell of what it is one."""
+_GANG_KINDS: Final = frozenset(kind for kind, _group in GANGS)
 
 PodReader = Callable[[PodView, ReadContext], Iterable[Fact]]
 AllocationReader = Callable[[PodView, ReadContext, Mapping[str, Device]], Iterable[Fact]]
@@ -151,6 +154,8 @@ class _Tally:
 
     def gang(self, kind: str, item: Mapping[str, Any], whole: bool) -> None:
         """Note an object that asks for several pods together; one without a uid cannot be missed."""
+        if kind not in _GANG_KINDS:
+            return
         metadata = mapping_of(item.get("metadata"))
         word = GANGS.get((kind, str(item.get("apiVersion")).partition("/")[0]))
         if word is not None:
@@ -262,7 +267,7 @@ class KubernetesObjects:
                             yield from read_pod(view, ctx)
                         yield from _changes(readers, kind, item, ctx)
                         if _is_allocated(view.annotations):
-                            later.pods.append(view)
+                            later.pods.append(structs.replace(view, raw={}, conditions=()))
                     else:
                         for fact in self._object(kind, item, ctx, readers, tally):
                             later.has_words = self.words.note(fact) or later.has_words

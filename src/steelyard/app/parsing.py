@@ -167,6 +167,9 @@ def _misfit_findings(misfits: list[Fact], ctx: ReadContext) -> Iterator[Finding]
         yield more(ctx, "value_out_of_range", len(misfits))
 
 
+_PLACING: Final = (Device, Unit, ProcessSample)
+
+
 @dataclass(slots=True)
 class Batch:
     """What the files of one import share: the Kubernetes objects to be seen together, and which card an index means."""
@@ -178,7 +181,7 @@ class Batch:
     def note(self, facts: Iterable[Fact]) -> Iterator[Fact]:
         """Hand the facts on and remember those that tell which card stands where."""
         for fact in facts:
-            if isinstance(fact, Device | Unit) or (isinstance(fact, ProcessSample) and fact.gi is not None):
+            if isinstance(fact, _PLACING) and (not isinstance(fact, ProcessSample) or fact.gi is not None):
                 self.placed.append(fact)
             yield fact
 

@@ -36,15 +36,9 @@ class AppendResult:
 def fact_id_sql(fact: type[Fact]) -> str:
     """The SQL expression of ``fact_id`` over columns named as the class's fields."""
     names = set(identity_columns(fact))
-    parts = [_part(column, _default(fact, column.name)) for column in columns_of(fact) if column.name in names]
+    defaults = {item.name: item.default for item in msgspec.structs.fields(fact)}
+    parts = [_part(column, defaults[column.name]) for column in columns_of(fact) if column.name in names]
     return f"md5(concat_ws(chr(31), {', '.join(parts)}))"
-
-
-def _default(fact: type[Fact], name: str) -> Any:
-    for item in msgspec.structs.fields(fact):
-        if item.name == name:
-            return item.default
-    return msgspec.NODEFAULT
 
 
 def _part(column: Column, default: Any) -> str:

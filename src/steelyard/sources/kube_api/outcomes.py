@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from steelyard.sources.shared.decisions import is_of_volcano
 from steelyard.sources.shared.plain_text import plain
-from steelyard.sources.shared.pods import INIT, ContainerView, PodView, list_of, mapping_of, text_of
+from steelyard.sources.shared.pods import INIT, ContainerView, PodView, text_of
 
 APPLICATION: Final = "application"
 INFRASTRUCTURE: Final = "infrastructure"
@@ -54,19 +54,24 @@ class PodOutcome:
     exit_code: int | None = None
 
 
+_BY_PHASE: Final = {"Pending": PodOutcome("pending"), "Running": PodOutcome("running")}
+_UNKNOWN: Final = PodOutcome("unknown")
+_SUCCEEDED: Final = PodOutcome("succeeded", evidence="phase Succeeded", exit_code=0)
+"""Most pods of a dump end or live in one of these ways: each is made once."""
+
+
 def outcome_of(view: PodView, rejected: bool) -> PodOutcome:
     """The outcome of a pod by its own object alone. ``rejected``: its kubelet refused it, it never ran."""
-    conditions = _conditions(view)
     if view.phase not in ("Succeeded", "Failed"):
-        return _living(view, conditions)
+        return _living(view)
     decisive = _decisive(view)
     code = decisive.exit_code if decisive is not None else None
     if view.phase == "Succeeded":
-        return PodOutcome("succeeded", evidence="phase Succeeded", exit_code=code)
+        return _SUCCEEDED if code == 0 else PodOutcome("succeeded", evidence="phase Succeeded", exit_code=code)
     if rejected:
         evidence = f"{_short(view.status_reason)}, no containerStatuses"
         return PodOutcome("failed", "kubelet", view.status_reason, evidence, "admission", INFRASTRUCTURE)
-    meant = _meant(view, conditions, code)
+    meant = _meant(view, _conditions(view), code)
     if meant is not None:
         return meant
     if decisive is not None and code == 0:
@@ -75,17 +80,17 @@ def outcome_of(view: PodView, rejected: bool) -> PodOutcome:
     return _by_node(view, code) or _by_container(decisive, code)
 
 
-def _living(view: PodView, conditions: Mapping[str, Mapping[str, Any]]) -> PodOutcome:
+def _living(view: PodView) -> PodOutcome:
     if view.deletion_at is not None:
-        meant = _meant(view, conditions, None)
+        meant = _meant(view, _conditions(view), None)
         return PodOutcome("terminating", meant.by, meant.cause, meant.evidence) if meant else PodOutcome("terminating")
-    return PodOutcome({"Pending": "pending", "Running": "running"}.get(view.phase, "unknown"))
+    return _BY_PHASE.get(view.phase, _UNKNOWN)
 
 
 def _conditions(view: PodView) -> dict[str, Mapping[str, Any]]:
     """The conditions that hold, by type; of ``Ready`` the one that does not."""
     found: dict[str, Mapping[str, Any]] = {}
-    for condition in list_of(mapping_of(view.raw.get("status")).get("conditions")):
+    for condition in view.conditions:
         kind = condition.get("type")
         if kind in ("TerminationTarget", "DisruptionTarget") and condition.get("status") == "True":
             found[str(kind)] = condition

@@ -10,6 +10,7 @@ Sceptic's command: ``kubectl get pod POD -o jsonpath='{.metadata.ownerReferences
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any, Final
 
 import msgspec
@@ -150,11 +151,12 @@ def _replica_set_root(labels: Mapping[str, str], name: str) -> tuple[str, str]:
 
 
 def _bounded(texts: Mapping[str, str], count_max: int) -> Mapping[str, str]:
-    kept: dict[str, str] = {}
-    for key, value in texts.items():
-        if len(value) > VALUE_BYTES_MAX or len(key) > VALUE_BYTES_MAX or key in _BULKY or key.endswith(_BULKY_ENDINGS):
-            continue
-        if len(kept) >= count_max:
-            break
-        kept[key] = value
-    return kept
+    kept = {
+        key: value
+        for key, value in texts.items()
+        if key not in _BULKY
+        and len(value) <= VALUE_BYTES_MAX
+        and len(key) <= VALUE_BYTES_MAX
+        and not key.endswith(_BULKY_ENDINGS)
+    }
+    return kept if len(kept) <= count_max else dict(islice(kept.items(), count_max))

@@ -83,8 +83,9 @@ def read_transitions(payload: Mapping[str, Any], kind: str, ctx: ReadContext) ->
         raise SourceMalformed(f"expected metadata.name in a {kind[:80]}, found none", excerpt=reprlib.repr(metadata))
     problems: list[str] = []
     changes = [*_phases(kind, payload, metadata, status, problems), *condition_changes(status, problems)]
-    changes += check_changes(status, problems)
-    changes += _requeues(status, problems)
+    if kind != "Pod":
+        changes += check_changes(status, problems)
+        changes += _requeues(status, problems)
     about = ChangedObject(kind, safe(group_of(payload)), uid, namespace, name)
     for change in changes[:CHANGES_MAX]:
         yield transition_of(change, about, SOURCE, ctx)

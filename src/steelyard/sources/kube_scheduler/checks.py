@@ -26,7 +26,7 @@ KEPT_MAX: Final = 200_000
 class PlacedWords:
     """Which node each pod is on, and which node each kubelet's word about a pod came from."""
 
-    _nodes: dict[str, tuple[str, str]] = field(default_factory=dict)
+    _nodes: dict[str, tuple[str, str, str]] = field(default_factory=dict)
     _told: dict[tuple[str, str], str] = field(default_factory=dict)
 
     def note(self, fact: Fact) -> bool:
@@ -41,7 +41,7 @@ class PlacedWords:
     def note_pod(self, view: PodView) -> None:
         """Keep where a pod is."""
         if view.node is not None and (view.uid in self._nodes or len(self._nodes) < KEPT_MAX):
-            self._nodes[view.uid] = (view.node, view.subject)
+            self._nodes[view.uid] = (view.node, view.namespace, view.name)
 
     def forget(self, uid: str) -> None:
         """An object that is gone."""
@@ -54,12 +54,12 @@ class PlacedWords:
     def findings(self, ctx: ReadContext) -> Iterator[Finding]:
         """``event_host_mismatch``: one per pod and host."""
         for (uid, host), reason in self._told.items():
-            node, subject = self._nodes.get(uid, (host, ""))
+            node, namespace, name = self._nodes.get(uid, (host, "", ""))
             if node != host:
                 yield ctx.finding(
                     SOURCE,
                     "event_host_mismatch",
-                    subject,
+                    f"pod {namespace}/{name}",
                     f"an event about the pod comes from another machine ({host}) than its node ({node}): the pod's own node is believed",
                     evidence={"event_host": host, "node_name": node, "event_reason": reason},
                 )

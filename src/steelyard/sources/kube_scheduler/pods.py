@@ -30,19 +30,19 @@ _KUEUE: Final = "kueue.x-k8s.io/"
 
 def read_pod_scheduling(view: PodView, ctx: ReadContext) -> Iterator[Fact]:
     """Decisions and a Preemption, by the pod's conditions and status; nothing for a pod that was placed and left alone."""
-    status = mapping_of(view.raw.get("status"))
-    for condition in list_of(status.get("conditions")):
-        kind, value, reason = (text_of(condition.get(key)) for key in ("type", "status", "reason"))
-        at = instant_of(condition.get("lastTransitionTime"), [], "")
+    for condition in view.conditions:
+        kind, value = condition.get("type"), condition.get("status")
         if kind == "PodScheduled" and value == "False":
-            yield from _waiting(view, condition, reason, at, ctx)
-        elif (kind, value, reason) == PREEMPTED and not is_of_volcano(view, condition):
+            at = instant_of(condition.get("lastTransitionTime"), [], "")
+            yield from _waiting(view, condition, text_of(condition.get("reason")), at, ctx)
+        elif (kind, value, condition.get("reason")) == PREEMPTED and not is_of_volcano(view, condition):
+            at = instant_of(condition.get("lastTransitionTime"), [], "")
             yield preemption_of_pod(view, SOURCE, "kube-scheduler", "priority", at, condition, ctx)
     reason = view.status_reason
     if view.phase != "Failed" or reason is None or any(container.has_run for container in view.containers):
         return  # the reason of a pod that had run is its kubelet's restart
     if reason in REJECTIONS or reason.startswith("OutOf"):
-        message = text_of(status.get("message")) or ""
+        message = text_of(mapping_of(view.raw.get("status")).get("message")) or ""
         read = parse_rejection(reason, message)
         yield decision_of_pod(
             view,

@@ -45,6 +45,8 @@ PASSING: Final = frozenset(
 KEPT_MAX: Final = 200_000
 SHOWN_MAX: Final = 16
 _LABEL: Final = "kueue.x-k8s.io/"
+_WORKLOAD: Final = f"{_LABEL}workload"
+_GATE: Final = f"{_LABEL}admission"
 _ENDED: Final = frozenset({"Succeeded", "Failed"})
 
 Name = tuple[str, str]
@@ -151,10 +153,9 @@ class KueueWords:
 
     def note_pod(self, view: PodView) -> bool:
         """Keep a pod, where Kueue has to do with it; False where it has not."""
-        gates = {gate.get("name") for gate in list_of(mapping_of(view.raw.get("spec")).get("schedulingGates"))}
-        workload = view.annotations.get(f"{_LABEL}workload")
-        is_gated = f"{_LABEL}admission" in gates and view.phase == "Pending"
-        if workload is None and not is_gated and not any(key.startswith(_LABEL) for key in view.labels):
+        workload = view.annotations.get(_WORKLOAD)
+        is_gated = view.phase == "Pending" and _is_gated(view)
+        if workload is None and not is_gated and not _has_label(view):
             return False
         jobs = (("Job", "batch.kubernetes.io/job-name"), ("JobSet", "jobset.sigs.k8s.io/jobset-name"))
         controller = next((row for row in view.owner_references if row.get("controller") is True), {})
@@ -395,6 +396,14 @@ class KueueWords:
                 text = "this pod waits at Kueue's gate, and there is no Workload that could be admitted for it"
                 evidence = {"waiting_since_utc": evidence["created_utc"]}
                 yield ctx.finding(SOURCE, "workload_object_missing", subject, text, evidence=evidence)
+
+
+def _is_gated(view: PodView) -> bool:
+    return any(gate.get("name") == _GATE for gate in list_of(mapping_of(view.raw.get("spec")).get("schedulingGates")))
+
+
+def _has_label(view: PodView) -> bool:
+    return any(key.startswith(_LABEL) for key in view.labels)
 
 
 def _workload(fact: Gang) -> _Workload:

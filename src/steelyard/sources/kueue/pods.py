@@ -18,14 +18,14 @@ from steelyard.sources.kueue.messages import parse_preemption
 from steelyard.sources.kueue.workload_view import SOURCE
 from steelyard.sources.shared.context import ReadContext
 from steelyard.sources.shared.decisions import preemption_of_pod
-from steelyard.sources.shared.pods import PodView, instant_of, list_of, mapping_of, text_of
+from steelyard.sources.shared.pods import PodView, instant_of, text_of
 
 PREEMPTED: Final = "WorkloadEvictedDueToPreempted"
 
 
 def read_kueue_pod(view: PodView, ctx: ReadContext) -> Iterator[Fact]:
     """The Preemption of a pod that Kueue stopped for another workload, time_basis ``before``; nothing for any other."""
-    for condition in list_of(mapping_of(view.raw.get("status")).get("conditions")):
+    for condition in view.conditions:
         if condition.get("type") != "TerminationTarget" or condition.get("status") != "True":
             continue
         if condition.get("reason") != PREEMPTED:

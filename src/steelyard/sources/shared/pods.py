@@ -89,6 +89,7 @@ class PodView(msgspec.Struct, frozen=True):
     qos: str | None
     raw: Mapping[str, Any]
     problems: Sequence[str] = ()
+    conditions: Sequence[Mapping[str, Any]] = ()
 
     @property
     def subject(self) -> str:
@@ -166,7 +167,8 @@ def parse_pod(payload: Mapping[str, Any]) -> PodView:
         raise SourceMalformed("expected metadata.name in a Pod, found none", excerpt=reprlib.repr(metadata))
     namespace = text_of(metadata.get("namespace")) or "default"
     scheduled_at = None
-    for condition in list_of(status.get("conditions")):
+    conditions = list_of(status.get("conditions"))
+    for condition in conditions:
         if condition.get("type") == "PodScheduled" and condition.get("status") == "True":
             scheduled_at = instant_of(condition.get("lastTransitionTime"), problems, "PodScheduled.lastTransitionTime")
     containers = [
@@ -194,6 +196,7 @@ def parse_pod(payload: Mapping[str, Any]) -> PodView:
         qos=text_of(status.get("qosClass")),
         raw=payload,
         problems=problems,
+        conditions=conditions,
     )
 
 

@@ -14,7 +14,7 @@ from typing import Final
 from steelyard.facts.base import Fact
 from steelyard.sources.shared.context import ReadContext
 from steelyard.sources.shared.decisions import is_of_volcano, preemption_of_pod
-from steelyard.sources.shared.pods import PodView, instant_of, list_of, mapping_of, text_of
+from steelyard.sources.shared.pods import PodView, instant_of, text_of
 from steelyard.sources.volcano.events import action_of, cause_of_action
 from steelyard.sources.volcano.gang_message import SOURCE
 
@@ -24,7 +24,7 @@ _GROUP_ANNOTATIONS: Final = ("scheduling.k8s.io/group-name", "scheduling.volcano
 def read_volcano_pod(view: PodView, ctx: ReadContext) -> Iterator[Fact]:
     """The Preemption of a pod that Volcano evicted; nothing for any other."""
     action, disrupted = None, None
-    for condition in list_of(mapping_of(view.raw.get("status")).get("conditions")):
+    for condition in view.conditions:
         if condition.get("type") == "Ready" and condition.get("reason") == "Evict":
             action = action_of(text_of(condition.get("message")) or "")
         elif condition.get("type") == "DisruptionTarget" and condition.get("reason") == "PreemptionByScheduler":
