@@ -23,8 +23,8 @@ from steelyard.app import ingest_remote_write
 from steelyard.app.ingest_remote_write import UNDER_WAY_MAX, RemoteWrite
 from steelyard.app.served import NoCollectors, Served
 from steelyard.app.settings import Settings
-from steelyard.primitives.clock import FixedClock
-from steelyard.primitives.instant import MINUTE_US, SECOND_US, Window, parse_instant
+from steelyard.primitives.clock import Clock, FixedClock, WallClock
+from steelyard.primitives.instant import DAY_US, MINUTE_US, SECOND_US, Window, parse_instant
 from steelyard.sources.prometheus import PrometheusApi, PrometheusEndpoint
 from steelyard.sources.shared.context import ReadContext
 from steelyard.sources.shared.metric_points import MetricPoint
@@ -75,8 +75,8 @@ class Receiver:
 
 
 @contextmanager
-def receiver(folder: Path, patience_seconds: float = 60.0) -> Iterator[Receiver]:
-    clock = FixedClock(NOW)
+def receiver(folder: Path, patience_seconds: float = 60.0, clock: Clock | None = None) -> Iterator[Receiver]:
+    clock = clock or FixedClock(NOW)
     with Store.open_memory() as store:
         served = Served(store, folder, Settings(), clock)
         write = RemoteWrite(store, clock, patience_seconds=patience_seconds)
@@ -156,6 +156,12 @@ def test_a_part_that_cannot_be_taken_is_said_and_the_rest_is_stored(tmp_path: Pa
         assert "without the name of a metric" in answer.json()["detail"]
         assert answer.headers["X-Prometheus-Remote-Write-Samples-Written"] == "1"
         assert site.utilisation() == [("GPU-aaaa", AT, 0.4)]
+
+
+def test_a_sample_stamped_more_than_a_day_after_now_is_refused_and_the_rest_is_stored(tmp_path: Path) -> None:
+    with receiver(tmp_path) as site:
+        (answer,) = site.post(body_of((40.0, AT_MS), (50.0, (NOW + DAY_US) // 1_000 + 1)))
+        assert (answer.status_code, len(site.utilisation())) == (400, 1)
 
 
 def test_a_batch_on_which_a_reader_fails_is_refused_with_a_finding_and_the_others_are_taken(
@@ -311,7 +317,7 @@ def test_a_real_prometheus_that_is_sent_away_comes_again_and_nothing_is_lost(
 ) -> None:
     monkeypatch.setattr(ingest_remote_write, "RETRY_SECONDS", 1)
     sent_away = threading.Semaphore(0)
-    with receiver(tmp_path, patience_seconds=0.2) as site, exporters({"dcgm": TEXT}) as exporter:
+    with receiver(tmp_path, 0.2, WallClock()) as site, exporters({"dcgm": TEXT}) as exporter:
         usual = site.write._busy
         monkeypatch.setattr(site.write, "_busy", lambda: (sent_away.release(), usual())[1])
         with listening(site.app) as port:

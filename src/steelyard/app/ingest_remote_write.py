@@ -29,7 +29,7 @@ from steelyard.facts.source_status import SourceStatus
 from steelyard.primitives.clock import Clock
 from steelyard.primitives.errors import SourceMalformed
 from steelyard.primitives.i18n import _, ngettext
-from steelyard.primitives.instant import MINUTE_US
+from steelyard.primitives.instant import DAY_US, MINUTE_US
 from steelyard.sources.prometheus import UnsupportedWrite, check_write_headers, read_write_request, written_headers
 from steelyard.sources.prometheus.remote_write import BODY_BYTES_MAX
 from steelyard.sources.shared.context import ReadContext, ReadSettings
@@ -147,7 +147,7 @@ class RemoteWrite:
 
     async def _read(self, body: bytes) -> Received:
         try:
-            return await run_in_threadpool(read_write_request, body)
+            return await run_in_threadpool(read_write_request, body, self._clock.now() + DAY_US)
         except SourceMalformed as error:
             raise Problem("bad_request", error.message, headers=written_headers(_NONE_WRITTEN)) from None
 

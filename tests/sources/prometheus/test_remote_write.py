@@ -152,3 +152,11 @@ def test_only_version_1_in_snappy_is_taken(content_type: str | None, encoding: s
 def test_a_size_that_the_bytes_cannot_hold_is_refused_before_anything_is_allocated() -> None:
     with pytest.raises(SourceMalformed, match="bytes cannot hold"):
         read_write_request(varint(DECOMPRESSED_BYTES_MAX) + b"x" * 1_000)
+
+
+def test_a_sample_stamped_after_the_bound_is_left_out_and_counted_and_the_others_stand() -> None:
+    content = series({"__name__": "m"}, sample(1.0, AT_MS), sample(2.0, AT_MS + 1))
+    found = read_write_request(snappy(content), not_after=AT_MS * 1_000)
+    assert [point.value for point in found.points] == [1.0]
+    assert found.refused_count == 1
+    assert "a day after the server's now" in found.refused[0]

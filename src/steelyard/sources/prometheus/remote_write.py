@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from steelyard.primitives.errors import SourceMalformed, SourceUnsupported
 from steelyard.primitives.i18n import ngettext
-from steelyard.primitives.instant import INSTANT_MAX, INSTANT_MIN
+from steelyard.primitives.instant import INSTANT_MAX, INSTANT_MIN, Instant
 from steelyard.sources.shared.metric_points import MetricPoint
 from steelyard.sources.shared.plain_text import plain
 
@@ -80,9 +80,10 @@ def check_write_headers(content_type: str | None, content_encoding: str | None) 
         )
 
 
-def read_write_request(body: bytes) -> Received:
-    """The points of a request. Raises SourceMalformed for a body that is none, or beyond the bounds; then nothing of it counts."""
-    return _Reader().read(_decompressed(body))
+def read_write_request(body: bytes, not_after: Instant = INSTANT_MAX) -> Received:
+    """The points of a request, those stamped later than ``not_after`` left out and counted. Raises SourceMalformed for a body that is none, or
+    beyond the bounds; then nothing of it counts."""
+    return _Reader(min(not_after, INSTANT_MAX)).read(_decompressed(body))
 
 
 def _decompressed(body: bytes) -> memoryview:
@@ -140,7 +141,8 @@ def _fields(body: memoryview) -> Iterator[memoryview]:
 
 
 class _Reader:
-    def __init__(self) -> None:
+    def __init__(self, not_after: Instant) -> None:
+        self._not_after = not_after
         self._points: list[MetricPoint] = []
         self._series_count = self._stale_count = self._histograms_count = self._samples_count = 0
         self._refused: dict[str, int] = {}
@@ -183,8 +185,10 @@ class _Reader:
             value, at = sample.value, sample.timestamp * 1_000
             if value != value and struct.unpack("<Q", struct.pack("<d", value))[0] == STALE_MARK:
                 self._stale_count += 1
-            elif INSTANT_MIN <= at <= INSTANT_MAX:
+            elif INSTANT_MIN <= at <= self._not_after:
                 self._points.append(MetricPoint(name, labels, value, at))
+            elif self._not_after < at <= INSTANT_MAX:
+                self._refuse("a sample stamped more than a day after the server's now: set the sender's clock", 1)
             else:
                 self._refuse("a sample with a stamp outside the years 1 to 9999", 1)
 
