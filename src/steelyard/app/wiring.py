@@ -169,13 +169,13 @@ class DirectoryTokens:
 
     def listed(self) -> Sequence[Token]:
         """All tokens; see ``Tokens``."""
-        return self._on(lambda tokens: tokens.listed(), must_exist=True)
+        return self._on(lambda tokens: tokens.listed(), must_exist=True, read_only=True)
 
     def revoke(self, token_id: str) -> Token:
         """Refuse it from now on; see ``Tokens``."""
         return self._on(lambda tokens: tokens.revoke(token_id), must_exist=True)
 
-    def _on(self, act: Callable[[Tokens], T], *, must_exist: bool = False) -> T:
+    def _on(self, act: Callable[[Tokens], T], *, must_exist: bool = False, read_only: bool = False) -> T:
         from steelyard.surfaces.shared.client import RemoteTokens
 
         def own() -> T:
@@ -183,9 +183,9 @@ class DirectoryTokens:
             from steelyard.primitives.clock import WallClock
             from steelyard.store import Store
 
-            if must_exist:
+            if must_exist and not read_only:
                 Store.open(self._directory, read_only=True).close()
-            with Store.open(self._directory) as store:
+            with Store.open(self._directory, read_only=read_only) as store:
 
                 @contextmanager
                 def opened() -> Iterator[Store]:
