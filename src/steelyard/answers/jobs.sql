@@ -67,7 +67,7 @@ own AS (
 job AS (
   SELECT
     m.cluster, m.job_kind, m.namespace, m.job_name, min(m.tenant) AS tenant, min(m.person) AS person, min(m.queue) AS queue, count(*) AS requests_count,
-    CAST(sum(m.gpu_milli) AS BIGINT) AS gpu_milli, count(m.gpu_milli) = count(*) AS gpus_known, epoch_us(min(coalesce(m.created_at, m.first_seen_at))) AS created_us,
+    TRY_CAST(sum(m.gpu_milli) AS BIGINT) AS gpu_milli, count(m.gpu_milli) = count(*) AS gpus_known, epoch_us(min(coalesce(m.created_at, m.first_seen_at))) AS created_us,
     CASE WHEN any_value(j.is_finished) THEN epoch_us(any_value(j.finished_at)) WHEN count(m.end_kind) = count(*) THEN epoch_us(max(m.ended_at)) END AS ended_us,
     CAST(max(w.wait_us) AS BIGINT) AS wait_us, coalesce(bool_or(w.is_waiting), FALSE) AS is_waiting, CAST(coalesce(sum(w.lost_count), 0) AS BIGINT) AS lost_count,
     CAST(coalesce(sum(e.evictions_count), 0) AS BIGINT) AS evictions_count,
@@ -107,7 +107,7 @@ SELECT
   own_outcome, has_own_word, outcomes, pod_outcomes, living_count, gangs_count, CAST(max(ended_us) AS BIGINT) AS ended_us,
   CASE WHEN asks_gpus THEN 1 ELSE 0 END AS gpu_milli, gpus_known, holders_count, shares_unknown_count,
   CASE WHEN is_seen THEN 1 ELSE 0 END AS pods_seen_count, CASE WHEN is_seen_in_part THEN 2 ELSE 1 END AS pods_asked_count,
-  CAST(sum(gpu_us) AS BIGINT) AS gpu_us, count(*) AS jobs_count
+  TRY_CAST(sum(gpu_us) AS BIGINT) AS gpu_us, count(*) AS jobs_count
 FROM rest
 GROUP BY
   own_outcome, has_own_word, outcomes, pod_outcomes, living_count, gangs_count, is_ended, asks_gpus, gpus_known, holders_count, shares_unknown_count,

@@ -39,7 +39,7 @@ ORDER BY value;
 -- name: wait_groups
 -- As wait_curves, for each group.
 WITH capacity AS (
-  SELECT cluster, queue, CAST(sum(max_capacity_milli) AS BIGINT) AS capacity_milli
+  SELECT cluster, queue, TRY_CAST(sum(max_capacity_milli) AS BIGINT) AS capacity_milli
   FROM dim.quota_now
   WHERE queue_kind IN ('cluster_queue', 'volcano_queue') AND regexp_extract(resource, '[^/.]+$') IN ('gpu', 'pgpu', 'npu')
   GROUP BY cluster, queue
@@ -123,7 +123,7 @@ ORDER BY ALL;
 -- Demands by what became of them: those whose wait began in the window, and those of them that wait still. Who asks for more than its queue can ever
 -- have never fits, whatever its decider says. Who waits counts also where the length of its wait is not known.
 WITH capacity AS (
-  SELECT cluster, queue, CAST(sum(max_capacity_milli) AS BIGINT) AS capacity_milli
+  SELECT cluster, queue, TRY_CAST(sum(max_capacity_milli) AS BIGINT) AS capacity_milli
   FROM dim.quota_now
   WHERE queue_kind IN ('cluster_queue', 'volcano_queue') AND regexp_extract(resource, '[^/.]+$') IN ('gpu', 'pgpu', 'npu')
   GROUP BY cluster, queue
@@ -159,7 +159,7 @@ SELECT
   CASE WHEN list_contains($by, 'workload') THEN d.workload_kind || '/' || d.workload_name END AS workload,
   CASE WHEN list_contains($by, 'person') THEN d.person END AS person,
   count(*) AS asked_count,
-  count(*) FILTER (WHERE w.ended_by = 'reserved' AND epoch_us(w.ended_at) - epoch_us(w.started_at) <= $ceiling_us) AS granted_count,
+  count(*) FILTER (WHERE w.ended_by IN ('reserved', 'scheduled', 'running') AND epoch_us(w.ended_at) - epoch_us(w.started_at) <= $ceiling_us) AS granted_count,
   count(*) FILTER (WHERE w.ended_at IS NULL AND epoch_us(w.known_to_at) - epoch_us(w.started_at) <= $ceiling_us) AS undecided_count
 FROM ledger.wait AS w
 JOIN (

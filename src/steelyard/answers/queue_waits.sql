@@ -24,7 +24,7 @@ times AS (
     wait_us,
     CASE WHEN gpu_milli IS NULL THEN 'unknown' WHEN gpu_milli = 0 THEN 'none' WHEN gpu_milli <= 1000 THEN '1' WHEN gpu_milli <= 8000 THEN '2-8' ELSE 'more' END AS size,
     count(*) AS waits, count(*) FILTER (WHERE is_event) AS events,
-    CAST(sum(gpu_milli) AS BIGINT) AS gpu_waits, CAST(coalesce(sum(gpu_milli) FILTER (WHERE is_event), 0) AS BIGINT) AS gpu_events
+    TRY_CAST(sum(gpu_milli) AS BIGINT) AS gpu_waits, TRY_CAST(coalesce(sum(gpu_milli) FILTER (WHERE is_event), 0) AS BIGINT) AS gpu_events
   FROM cohort
   GROUP BY ALL
 ),
@@ -110,7 +110,7 @@ times AS (
     CASE WHEN gpu_milli IS NULL THEN 'unknown' WHEN gpu_milli = 0 THEN 'none' WHEN gpu_milli <= 1000 THEN '1' WHEN gpu_milli <= 8000 THEN '2-8' ELSE 'more' END AS size,
     sum(waits)::BIGINT AS waits, sum(CASE WHEN outcome = 0 THEN waits ELSE 0 END)::BIGINT AS events,
     sum(CASE WHEN outcome = 1 THEN waits ELSE 0 END)::BIGINT AS abandoned,
-    sum(waits * gpu_milli)::BIGINT AS gpu_waits, sum(CASE WHEN outcome = 0 THEN waits * gpu_milli ELSE 0 END)::BIGINT AS gpu_events
+    TRY_CAST(sum(waits * gpu_milli) AS BIGINT) AS gpu_waits, TRY_CAST(sum(CASE WHEN outcome = 0 THEN waits * gpu_milli ELSE 0 END) AS BIGINT) AS gpu_events
   FROM seen
   GROUP BY ALL
 ),

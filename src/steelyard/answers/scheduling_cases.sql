@@ -146,7 +146,7 @@ WITH held AS (
   GROUP BY m.cluster, m.demand_id
 ),
 cards AS (
-  SELECT m.cluster, m.demand_id, CAST(sum(p.gpu_count * coalesce(p.requested_gpu_milli, 1000)) AS BIGINT) AS gpu_milli
+  SELECT m.cluster, m.demand_id, TRY_CAST(sum(p.gpu_count * coalesce(p.requested_gpu_milli, 1000)) AS BIGINT) AS gpu_milli
   FROM held
   JOIN dim.demand_pod AS m ON m.cluster = held.cluster AND m.demand_id = held.demand_id
   JOIN dim.pod AS p ON p.cluster = m.cluster AND p.pod_uid = m.pod_uid

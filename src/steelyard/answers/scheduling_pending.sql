@@ -4,7 +4,7 @@
 -- capacity_milli: the most cards that its queue could ever have, where one resource counts its cards and every flavor has a limit; set where that is
 -- less than what is asked for.
 WITH capacity AS (
-  SELECT cluster, queue, CAST(sum(max_capacity_milli) AS BIGINT) AS capacity_milli
+  SELECT cluster, queue, TRY_CAST(sum(max_capacity_milli) AS BIGINT) AS capacity_milli
   FROM dim.quota_now
   WHERE queue_kind IN ('cluster_queue', 'volcano_queue') AND regexp_extract(resource, '[^/.]+$') IN ('gpu', 'pgpu', 'npu')
   GROUP BY cluster, queue

@@ -176,15 +176,15 @@ SELECT
   broken_at, ended_at, known_to_at, queue, demand_by AS demand_id, demand_id AS victim_demand_id, segment,
   coalesce(strategy, 'BestEffortFIFO (not said)')
     || CASE WHEN NOT is_breach AND cause IS DISTINCT FROM 'quota' AND cause IS NOT NULL THEN '; it waits for another reason: ' || cause ELSE '' END AS policy,
-  gpu_milli AS victim_gpu_milli, CAST(gpu_milli * (epoch_us(coalesce(ended_at, known_to_at)) - epoch_us(broken_at)) AS BIGINT) AS cost_milli_us
+  gpu_milli AS victim_gpu_milli, TRY_CAST(CAST(gpu_milli AS HUGEINT) * (epoch_us(coalesce(ended_at, known_to_at)) - epoch_us(broken_at)) AS BIGINT) AS cost_milli_us
 FROM passed
 UNION ALL
 SELECT
   a.cluster, 'preemption_policy', 'breach', a.preempted_at, coalesce(s.served_at, s.gone_at),
   coalesce(s.served_at, s.gone_at, greatest(s.last_seen_at, a.preempted_at), a.preempted_at),
   coalesce(a.preemptor_queue, a.victim_queue), coalesce(a.preemptor_demand_id, a.preemptor_uid), a.victim_demand_id, NULL, a.policy, a.victim_gpu_milli,
-  CAST(
-    a.victim_gpu_milli * (epoch_us(coalesce(s.served_at, s.gone_at, greatest(s.last_seen_at, a.preempted_at))) - epoch_us(a.preempted_at)) AS BIGINT
+  TRY_CAST(
+    CAST(a.victim_gpu_milli AS HUGEINT) * (epoch_us(coalesce(s.served_at, s.gone_at, greatest(s.last_seen_at, a.preempted_at))) - epoch_us(a.preempted_at)) AS BIGINT
   )
 FROM against AS a
 LEFT JOIN seen AS s ON s.cluster = a.cluster AND s.victim_demand_id = a.victim_demand_id AND s.preempted_at = a.preempted_at
@@ -193,11 +193,11 @@ UNION ALL
 SELECT
   b.cluster, 'borrowing_limit', 'breach', b.from_at, b.to_at, coalesce(b.to_at, b.last_at), b.queue, r.demand_id, NULL, NULL,
   b.resource || coalesce(' of ' || b.flavor, '') || ': at most ' || b.limit_milli / 1000 || ', ' || b.above_milli / 1000 || ' above', b.above_milli,
-  CAST(b.above_milli * (epoch_us(coalesce(b.to_at, b.last_at)) - epoch_us(b.from_at)) AS BIGINT)
+  TRY_CAST(CAST(b.above_milli AS HUGEINT) * (epoch_us(coalesce(b.to_at, b.last_at)) - epoch_us(b.from_at)) AS BIGINT)
 FROM borrowed AS b
 ASOF LEFT JOIN reserved AS r ON r.cluster = b.cluster AND r.queue = b.queue AND b.from_at >= r.reserved_at
 UNION ALL
 SELECT
   cluster, 'weight', 'breach', broken_at, ended_at, known_to_at, queue, by_demand_id, demand_id, segment, policy, gpu_milli,
-  CAST(gpu_milli * (epoch_us(coalesce(ended_at, known_to_at)) - epoch_us(broken_at)) AS BIGINT)
+  TRY_CAST(CAST(gpu_milli AS HUGEINT) * (epoch_us(coalesce(ended_at, known_to_at)) - epoch_us(broken_at)) AS BIGINT)
 FROM dim.breach_weight

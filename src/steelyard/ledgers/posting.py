@@ -252,7 +252,11 @@ def _check_reversals(store: Store, ledger: Ledger) -> None:
 def _rebuild_findings(store: Store, ledgers: Sequence[Ledger]) -> int:
     names = ", ".join(column.name for column in columns_of(Finding))
     store.execute("DELETE FROM ledger.finding")
-    files = [ledger.findings_file for ledger in ledgers if ledger.findings_file is not None]
+    files = [
+        ledger.findings_file
+        for ledger in ledgers
+        if ledger.findings_file is not None and not _has_no_ground(store, ledger)
+    ]
     for file in (*files, *FINDINGS):
         store.execute(f"INSERT INTO ledger.finding ({names}) SELECT {names} FROM ({model_text(file)}) AS found")
     return int(store.rows("SELECT count(*) FROM ledger.finding")[0][0])

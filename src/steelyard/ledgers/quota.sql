@@ -58,18 +58,18 @@ part AS (
 total AS (
   SELECT
     key_no, pool_no, grain_us_at, CAST(sum(length_us) AS BIGINT) AS observed_us,
-    CASE WHEN count(nominal_milli) = count(*) THEN CAST(sum(length_us * nominal_milli) AS BIGINT) END AS nominal_milli_us,
-    CASE WHEN count(reserved_milli) = count(*) THEN CAST(sum(length_us * reserved_milli) AS BIGINT) END AS reserved_milli_us,
-    CASE WHEN count(used_milli) = count(*) THEN CAST(sum(length_us * used_milli) AS BIGINT) END AS used_milli_us,
+    CASE WHEN count(nominal_milli) = count(*) THEN TRY_CAST(sum(CAST(length_us AS HUGEINT) * nominal_milli) AS BIGINT) END AS nominal_milli_us,
+    CASE WHEN count(reserved_milli) = count(*) THEN TRY_CAST(sum(CAST(length_us AS HUGEINT) * reserved_milli) AS BIGINT) END AS reserved_milli_us,
+    CASE WHEN count(used_milli) = count(*) THEN TRY_CAST(sum(CAST(length_us AS HUGEINT) * used_milli) AS BIGINT) END AS used_milli_us,
     CASE WHEN min(used_basis) = max(used_basis) THEN min(used_basis) WHEN count(used_basis) > 0 THEN 'mixed' END AS used_basis,
-    CASE WHEN count(borrowed_milli) = count(*) THEN CAST(sum(length_us * borrowed_milli) AS BIGINT) END AS borrowed_milli_us,
-    CASE WHEN count(over_nominal_milli) = count(*) THEN CAST(sum(length_us * over_nominal_milli) AS BIGINT) END AS over_nominal_milli_us,
-    CASE WHEN count(lent_milli) = count(*) THEN CAST(sum(length_us * lent_milli) AS BIGINT) END AS lent_milli_us,
-    CASE WHEN count(reserved_not_used_milli) = count(*) THEN CAST(sum(length_us * reserved_not_used_milli) AS BIGINT) END
+    CASE WHEN count(borrowed_milli) = count(*) THEN TRY_CAST(sum(CAST(length_us AS HUGEINT) * borrowed_milli) AS BIGINT) END AS borrowed_milli_us,
+    CASE WHEN count(over_nominal_milli) = count(*) THEN TRY_CAST(sum(CAST(length_us AS HUGEINT) * over_nominal_milli) AS BIGINT) END AS over_nominal_milli_us,
+    CASE WHEN count(lent_milli) = count(*) THEN TRY_CAST(sum(CAST(length_us AS HUGEINT) * lent_milli) AS BIGINT) END AS lent_milli_us,
+    CASE WHEN count(reserved_not_used_milli) = count(*) THEN TRY_CAST(sum(CAST(length_us AS HUGEINT) * reserved_not_used_milli) AS BIGINT) END
       AS reserved_not_used_milli_us,
-    CASE WHEN count(leaked_milli) = count(*) THEN CAST(sum(length_us * leaked_milli) AS BIGINT) END AS leaked_milli_us,
-    CASE WHEN count(pending_milli) = count(*) THEN CAST(sum(length_us * pending_milli) AS BIGINT) END AS pending_milli_us,
-    CASE WHEN count(idle_milli) = count(*) THEN CAST(sum(length_us * greatest(idle_milli, 0)) AS BIGINT) END AS idle_milli_us,
+    CASE WHEN count(leaked_milli) = count(*) THEN TRY_CAST(sum(CAST(length_us AS HUGEINT) * leaked_milli) AS BIGINT) END AS leaked_milli_us,
+    CASE WHEN count(pending_milli) = count(*) THEN TRY_CAST(sum(CAST(length_us AS HUGEINT) * pending_milli) AS BIGINT) END AS pending_milli_us,
+    CASE WHEN count(idle_milli) = count(*) THEN TRY_CAST(sum(CAST(length_us AS HUGEINT) * greatest(idle_milli, 0)) AS BIGINT) END AS idle_milli_us,
     CASE WHEN count(pending_milli) = count(*) THEN CAST(coalesce(sum(length_us) FILTER (WHERE pending_milli > 0), 0) AS BIGINT) END AS pending_us,
     CASE
       WHEN count(pending_milli) = count(*) AND count(*) FILTER (WHERE pending_milli > 0 AND idle_milli IS NULL) = 0

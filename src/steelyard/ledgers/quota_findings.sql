@@ -136,7 +136,7 @@ found AS (
     json_object(
       'queue', leaked.queue, 'gpu', leaked.milli / 1000, 'since_utc', strftime(make_timestamp(leaked.from_us), '%Y-%m-%dT%H:%M:%SZ'),
       'leaked_seconds', (leaked.to_us - leaked.from_us) // 1000000,
-      'leaked_gpu_seconds', leaked.milli * ((leaked.to_us - leaked.from_us) // 1000000) / 1000,
+      'leaked_gpu_seconds', CAST(leaked.milli AS HUGEINT) * ((leaked.to_us - leaked.from_us) // 1000000) / 1000,
       'requeue_at_utc', (
         SELECT strftime(max(gang.requeue_at), '%Y-%m-%dT%H:%M:%SZ')
         FROM fact.gang AS gang

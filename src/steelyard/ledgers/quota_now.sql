@@ -17,7 +17,7 @@ own AS (
     coalesce(sum(part.milli) FILTER (WHERE part.what = 'held'), 0) AS held_milli,
     coalesce(sum(part.milli) FILTER (WHERE part.what = 'leaked'), 0) AS leaked_milli,
     min(part.from_us) FILTER (WHERE part.what = 'leaked') AS leaked_since_us,
-    coalesce(sum(part.milli * (latest.at_us - part.from_us)) FILTER (WHERE part.what = 'leaked'), 0) AS leaked_milli_us,
+    sum(CASE WHEN part.what = 'leaked' THEN CAST(part.milli AS HUGEINT) * (latest.at_us - part.from_us) ELSE 0 END) AS leaked_milli_us,
     coalesce(sum(part.milli) FILTER (WHERE part.what = 'waiting'), 0) AS waiting_milli,
     count(*) FILTER (WHERE part.what = 'known') > 0 AS known, count(*) FILTER (WHERE part.what = 'known_waiting') > 0 AS known_waiting
   FROM latest
@@ -58,7 +58,7 @@ SELECT
   CAST(used_milli AS BIGINT) AS used_milli, used_basis, CAST(borrowed_milli AS BIGINT) AS borrowed_milli,
   CAST(over_nominal_milli AS BIGINT) AS over_nominal_milli, CAST(lent_milli AS BIGINT) AS lent_milli,
   CAST(reserved_not_used_milli AS BIGINT) AS reserved_not_used_milli, CAST(leaked_milli AS BIGINT) AS leaked_milli,
-  make_timestamp(leaked_since_us) AS leaked_since_at, CAST(leaked_milli_us AS BIGINT) AS leaked_milli_us,
+  make_timestamp(leaked_since_us) AS leaked_since_at, TRY_CAST(leaked_milli_us AS BIGINT) AS leaked_milli_us,
   CAST(pending_milli AS BIGINT) AS pending_milli, CAST(greatest(spare_milli, 0 * spare_milli) AS BIGINT) AS idle_milli
 FROM balance
 UNION ALL
@@ -74,7 +74,7 @@ SELECT
   CASE WHEN count(borrowed_milli) = count(*) THEN CAST(sum(borrowed_milli) AS BIGINT) END,
   CASE WHEN count(reserved_not_used_milli) = count(*) THEN CAST(sum(reserved_not_used_milli) AS BIGINT) END,
   CASE WHEN count(leaked_milli) = count(*) THEN CAST(sum(leaked_milli) AS BIGINT) END,
-  make_timestamp(min(leaked_since_us)), CASE WHEN count(leaked_milli) = count(*) THEN CAST(sum(leaked_milli_us) AS BIGINT) END,
+  make_timestamp(min(leaked_since_us)), CASE WHEN count(leaked_milli) = count(*) THEN TRY_CAST(sum(leaked_milli_us) AS BIGINT) END,
   CASE WHEN count(pending_milli) = count(*) THEN CAST(sum(pending_milli) AS BIGINT) END,
   CASE WHEN count(spare_milli) = count(*) THEN CAST(greatest(sum(spare_milli), 0) AS BIGINT) END
 FROM balance

@@ -103,6 +103,7 @@ judged AS (
       WHEN stage = 'queue' AND demand_kind = 'pod_group' THEN CASE WHEN next_no IN (7, 8) AND next_basis_no = 4 THEN 'end_not_stamped' END
       WHEN stage = 'queue' THEN
         CASE
+          WHEN next_no = 5 AND next_basis_no = 4 THEN 'end_not_stamped'
           WHEN step_no = 0 AND is_creation_lost THEN 'creation_not_seen'
           WHEN is_deactivated THEN 'reactivation_not_seen'
           WHEN step_no IN (1, 5) THEN 'release_not_seen'

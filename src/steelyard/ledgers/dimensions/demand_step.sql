@@ -1,8 +1,8 @@
 -- The changes of each demand in one vocabulary (definitions/queue_wait.py), each once. One change is told by the object's condition, by a status patch in the
 -- audit log (the same stamp) and by an event: all are kept to the second, as conditions are; the best evidence names it. An event that comes
 -- within a second of what a condition tells is that change.
--- basis `watch`: the change has no stamp, `at` is when it was first seen so, a bound. step_no, basis_no, follows_no (the step before it; NULL = none) are
--- 0 created, 1 evicted, 2 released, 3 backoff_until, 4 ungated, 5 reserved, 6 admitted, 7 scheduled, 8 running, 9 finished, 10 abandoned, which is
+-- basis `watch`: the change has no stamp, or one after it was seen, and `at` is when it was first seen so, a bound. step_no, basis_no, follows_no (the step
+-- before it; NULL = none) are 0 created, 1 evicted, 2 released, 3 backoff_until, 4 ungated, 5 reserved, 6 admitted, 7 scheduled, 8 running, 9 finished, 10 abandoned, which is
 -- the order of steps that share an instant; and 0 object, 1 audit, 2 trace, 3 event, 4 watch. is_deactivation: of an eviction. `dim.step` has the names.
 WITH gang_demands AS (
   SELECT demand_no, cluster, demand_id, demand_kind, namespace, name, created_at, ended_at, end_kind, inactive_at, phase
@@ -12,7 +12,8 @@ WITH gang_demands AS (
 -- What each condition of a workload says, in numbers before anything is joined: words are what costs.
 worded AS NOT MATERIALIZED (
   SELECT
-    cluster, object_uid, object_group, namespace, object_name, occurred_at, date_trunc('second', occurred_at) AS step_at,
+    cluster, object_uid, object_group, namespace, object_name, occurred_at,
+    date_trunc('second', CASE WHEN occurred_at > observed_at + INTERVAL 1 MINUTE THEN observed_at ELSE occurred_at END) AS step_at,
     CASE
       WHEN item = 'QuotaReserved' THEN CASE value WHEN 'True' THEN 5 WHEN 'False' THEN 2 END
       WHEN value <> 'True' THEN NULL
@@ -21,7 +22,11 @@ worded AS NOT MATERIALIZED (
       WHEN item = 'PodsReady' THEN 8
       WHEN item = 'Finished' THEN 9
     END AS step_no,
-    CASE WHEN time_basis = 'observed' THEN 4 WHEN source = 'audit_log' THEN 1 ELSE 0 END AS basis_no,
+    CASE
+      WHEN time_basis = 'observed' OR occurred_at > observed_at + INTERVAL 1 MINUTE THEN 4
+      WHEN source = 'audit_log' THEN 1
+      ELSE 0
+    END AS basis_no,
     item = 'Evicted' AND starts_with(reason, 'Deactivated') AS is_deactivation
   FROM fact.transition
   WHERE object_kind = 'Workload' AND aspect = 'condition'
