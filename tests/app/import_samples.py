@@ -12,7 +12,7 @@ from typing import Any
 from steelyard.app.importer import FileImporter
 from steelyard.app.settings import Settings
 from steelyard.primitives.clock import FixedClock
-from steelyard.primitives.instant import parse_instant
+from steelyard.primitives.instant import Instant, parse_instant
 from steelyard.store import Store
 from steelyard.surfaces.shared.ports import ImportReport, ImportRequest
 
@@ -102,10 +102,11 @@ def import_files(
     *paths: Path,
     settings: Settings | None = None,
     post: Callable[[Store], int] | None = None,
+    now: Instant = WRITTEN,
     **request: Any,
 ) -> ImportReport:
-    """Import the paths into the data directory."""
-    importer = FileImporter(data, settings or Settings(), post or (lambda store: 0), FixedClock(WRITTEN))
+    """Import the paths into the data directory. ``now``: what the clock shows; a file that was written long after it dates nothing."""
+    importer = FileImporter(data, settings or Settings(), post or (lambda store: 0), FixedClock(now))
     return importer.import_paths(ImportRequest(paths=paths, **request), lambda what, done, total: None)
 
 

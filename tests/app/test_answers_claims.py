@@ -112,7 +112,9 @@ def test_a_pod_that_its_claim_and_the_kubelet_name_is_one_holder(tmp_path: Path)
 
 def test_the_consumers_of_the_shared_case_have_their_names(shared: Path, tmp_path: Path) -> None:
     case = shared / "cases" / "queues"
-    import_files(tmp_path / "d", case / "dra-claims-slices-list.json", post=lambda store: post(store, Settings()))
+    snapshot = parse_instant("2026-09-01T12:00:00Z")
+    listed = case / "dra-claims-slices-list.json"
+    import_files(tmp_path / "d", listed, post=lambda store: post(store, Settings()), now=snapshot, as_of=snapshot)
     told = json.loads((case / "dra-claims-slices-list.json").read_text())
     named = {
         (item["metadata"]["namespace"], row["name"])
