@@ -238,8 +238,8 @@ def _handler_of(cluster: DemoCluster) -> type[BaseHTTPRequestHandler]:
                 self._refuse(404, "NotFound")
 
         def do_PATCH(self) -> None:
+            self.close_connection = True  # the body is not read
             self._refuse(405, "MethodNotAllowed", UNCHANGING)
-            self.close_connection = True  # the body was not read
 
         def do_PUT(self) -> None:
             self.do_PATCH()
@@ -248,6 +248,7 @@ def _handler_of(cluster: DemoCluster) -> type[BaseHTTPRequestHandler]:
             found = _PODS.match(urlsplit(self.path).path)
             try:
                 size = int(self.headers.get("Content-Length", "0"))
+                self.close_connection = self.close_connection or size > BODY_BYTES_MAX
                 body = json.loads(self.rfile.read(size)) if 0 < size <= BODY_BYTES_MAX else None
             except (ValueError, RecursionError):
                 body = None
@@ -298,6 +299,8 @@ def _handler_of(cluster: DemoCluster) -> type[BaseHTTPRequestHandler]:
             self.send_response(code)
             self.send_header("Content-Type", kind)
             self.send_header("Content-Length", str(len(body)))
+            if self.close_connection:  # said, so that nobody sends the next request into it
+                self.send_header("Connection", "close")
             self.end_headers()
             self.wfile.write(body)
 

@@ -22,6 +22,9 @@ VIEWER, OPERATOR, FINANCE, ADMIN, AGENT = ROLES
 # route -> roles that are let in; one that is missing here fails the test below
 MATRIX: dict[tuple[str, str], set[Role]] = {
     ("GET", "/api/v1/answers/{q}"): {VIEWER, OPERATOR, FINANCE, ADMIN},
+    ("GET", "/api/v1/why"): {VIEWER, OPERATOR, FINANCE, ADMIN},
+    ("GET", "/api/v1/why/{name}"): {VIEWER, OPERATOR, FINANCE, ADMIN},
+    ("GET", "/api/v1/why/{namespace}/{name}"): {VIEWER, OPERATOR, FINANCE, ADMIN},
     ("GET", "/api/v1/findings"): {OPERATOR, FINANCE, ADMIN},
     ("GET", "/api/v1/devices"): {OPERATOR, FINANCE, ADMIN},
     ("POST", "/api/v1/import"): {OPERATOR, ADMIN},
@@ -36,7 +39,12 @@ MATRIX: dict[tuple[str, str], set[Role]] = {
     ("GET", "/metrics"): {OPERATOR, FINANCE, ADMIN},
     ("GET", "/api/v1/openapi.json"): {VIEWER, OPERATOR, FINANCE, ADMIN},
 }
-ASKED = {"/api/v1/answers/{q}": "/api/v1/answers/q1", "/api/v1/tokens/{token_id}": "/api/v1/tokens/none"}
+ASKED = {
+    "/api/v1/answers/{q}": "/api/v1/answers/q1",
+    "/api/v1/tokens/{token_id}": "/api/v1/tokens/none",
+    "/api/v1/why/{name}": "/api/v1/why/none",
+    "/api/v1/why/{namespace}/{name}": "/api/v1/why/team-a/none",
+}
 
 
 @pytest.fixture(scope="module")
