@@ -149,13 +149,18 @@ gangs AS (
     ELSE TRUE
   END
 ),
+-- Held fast: left to itself, the engine may pair lives with demands by their cluster alone, every one with every other.
+demanded AS MATERIALIZED (
+  SELECT m.cluster, m.pod_uid, m.demand_kind, d.demand_no, d.least_count, d.workload_kind, d.is_gated
+  FROM dim.demand_pod AS m
+  JOIN dim.demand AS d ON d.cluster = m.cluster AND d.demand_id = m.demand_id
+),
 -- A gang is placed when as many of its pods are as it needs, after each admission (Kueue), or once (a PodGroup alone).
 placed AS (
   SELECT d.demand_no, d.least_count, p.scheduled_at
-  FROM dim.demand_pod AS m
-  JOIN dim.pod_life AS p ON p.cluster = m.cluster AND p.pod_uid = m.pod_uid
-  JOIN dim.demand AS d ON d.cluster = m.cluster AND d.demand_id = m.demand_id AND d.workload_kind <> 'vcjob'
-  WHERE m.demand_kind <> 'pod' AND p.scheduled_at IS NOT NULL
+  FROM demanded AS d
+  JOIN dim.pod_life AS p ON p.cluster = d.cluster AND p.pod_uid = d.pod_uid
+  WHERE d.demand_kind <> 'pod' AND d.workload_kind <> 'vcjob' AND p.scheduled_at IS NOT NULL
 ),
 rounds AS (
   SELECT p.demand_no, p.least_count, p.scheduled_at, a.step_at AS admitted_at
@@ -230,13 +235,12 @@ pods AS (
     CASE WHEN t.source IS NOT NULL THEN p.deletion_at ELSE coalesce(p.deleted_at, CASE WHEN p.gone_by_at IS NOT NULL THEN p.last_seen_at END) END
       AS gone_at,
     CASE WHEN t.source IS NOT NULL THEN 2 ELSE 0 END AS basis_no
-  FROM dim.demand_pod AS m
-  JOIN dim.pod_life AS p ON p.cluster = m.cluster AND p.pod_uid = m.pod_uid
-  JOIN dim.demand AS d ON d.cluster = m.cluster AND d.demand_id = m.demand_id
+  FROM demanded AS d
+  JOIN dim.pod_life AS p ON p.cluster = d.cluster AND p.pod_uid = d.pod_uid
   LEFT JOIN ungated AS u ON u.cluster = p.cluster AND u.pod_uid = p.pod_uid
   LEFT JOIN starts AS s ON s.cluster = p.cluster AND s.pod_uid = p.pod_uid
   LEFT JOIN traces AS t ON t.cluster = p.cluster AND t.source = p.source
-  WHERE m.demand_kind = 'pod'
+  WHERE d.demand_kind = 'pod'
 ),
 pod_steps AS (
   SELECT demand_no, pod_uid, created_at AS step_at, 0 AS step_no, basis_no FROM pods WHERE created_at IS NOT NULL
