@@ -1,9 +1,11 @@
 -- What each requested pod belongs to as a demand: a Workload that has it (by its annotation, as an owner, through the pod's owner chain), the Volcano job or
 -- PodGroup that it names or is owned by, else the first pod of its name and owner: retries of one owner under one name are one demand.
+-- A pod without an owner that carries Kueue's labels belongs to the Workload of the job (or pod group) that its own labels name: the last one made before it.
 -- A pod that the kubelet refused got nothing: the pod that its owner makes next, within 10 minutes (a Job's back-off is 6 at most), is its next attempt, whatever its
 -- name; each pod is the next attempt of one.
 WITH RECURSIVE owners AS (
-  SELECT cluster, pod_uid, owner_kind, owner_name, owner_uid, annotations
+  SELECT cluster, pod_uid, owner_kind, owner_name, owner_uid, annotations, workload_kind, workload_name,
+    CASE WHEN contains(labels, '"kueue.x-k8s.io/') THEN labels END AS kueue_labels
   FROM fact.owner
   QUALIFY row_number() OVER (PARTITION BY cluster, pod_uid ORDER BY occurred_at DESC, fact_id) = 1
 ),
@@ -17,7 +19,7 @@ pods AS (
   SELECT
     p.cluster, p.pod_uid, p.source, p.namespace, p.pod, p.created_at, p.first_seen_at, p.rejected,
     coalesce(p.started_at, p.scheduled_at, p.created_at) AS refused_at, o.owner_kind, o.owner_name, o.owner_uid,
-    a.owner_uid AS above_uid,
+    a.owner_uid AS above_uid, o.workload_kind, o.workload_name, CASE WHEN o.owner_uid IS NULL THEN o.kueue_labels END AS kueue_labels,
     CASE WHEN o.annotations <> '{}' THEN json_extract_string(o.annotations, '$."kueue.x-k8s.io/workload"') END AS workload,
     CASE WHEN o.annotations <> '{}' THEN coalesce(
       json_extract_string(o.annotations, '$."scheduling.k8s.io/group-name"'),
@@ -31,7 +33,7 @@ jobs AS (SELECT cluster, object_uid FROM dim.gang WHERE object_kind = 'Job'),
 -- A PodGroup of a Volcano job that was seen is that job's demand.
 gangs AS (
   SELECT
-    g.cluster, g.object_kind, g.object_uid, g.namespace, g.name, g.owner_uid, g.created_at,
+    g.cluster, g.object_kind, g.object_uid, g.namespace, g.name, g.owner_uid, g.owner_kind, g.owner_name, g.created_at,
     CASE WHEN g.object_kind = 'PodGroup' THEN coalesce(j.object_uid, g.object_uid) ELSE g.object_uid END AS demand_id,
     CASE WHEN g.object_kind = 'Workload' THEN 'workload' ELSE 'pod_group' END AS demand_kind
   FROM dim.gang AS g
@@ -62,6 +64,20 @@ claims AS (
   SELECT p.cluster, p.pod_uid, g.demand_id, g.demand_kind, 6, g.created_at
   FROM pods AS p
   JOIN gangs AS g ON g.cluster = p.cluster AND g.object_kind = 'Job' AND g.object_uid = p.owner_uid
+  UNION ALL
+  SELECT p.cluster, p.pod_uid, g.demand_id, g.demand_kind, 7, g.created_at
+  FROM pods AS p
+  JOIN gangs AS g
+    ON g.cluster = p.cluster AND g.object_kind = 'Workload' AND g.namespace = p.namespace AND g.owner_kind = p.workload_kind
+    AND g.owner_name = p.workload_name
+  WHERE p.kueue_labels IS NOT NULL AND p.workload_kind <> 'Pod' AND coalesce(g.created_at <= p.created_at, TRUE)
+  UNION ALL
+  SELECT p.cluster, p.pod_uid, g.demand_id, g.demand_kind, 8, g.created_at
+  FROM pods AS p
+  JOIN gangs AS g
+    ON g.cluster = p.cluster AND g.object_kind = 'Workload' AND g.namespace = p.namespace
+    AND g.name = json_extract_string(p.kueue_labels, '$."kueue.x-k8s.io/pod-group-name"')
+  WHERE p.kueue_labels IS NOT NULL
 ),
 chosen AS (
   SELECT c.cluster, c.pod_uid, c.demand_id, c.demand_kind
