@@ -97,7 +97,28 @@ _DEVICE_FIGURES: Final = (
     ),
     Figure("steelyard_gpu_sm_active_ratio", "sm_active_ratio", help="SMs with a warp resident (field 1002)."),
     Figure("steelyard_gpu_dram_active_ratio", "dram_active_ratio", help="Memory interface active (field 1005)."),
+    Figure(
+        "steelyard_gpu_sm_occupancy_ratio", "sm_occupancy_ratio", help="Warps resident of those possible (field 1003)."
+    ),
+    Figure("steelyard_gpu_tensor_active_ratio", "tensor_active_ratio", help="Tensor cores active (field 1004)."),
+    Figure(
+        "steelyard_gpu_pcie_tx_bytes_per_second",
+        "pcie_tx_bytes_per_second",
+        help="From the card over PCIe (field 1009).",
+    ),
+    Figure(
+        "steelyard_gpu_pcie_rx_bytes_per_second", "pcie_rx_bytes_per_second", help="To the card over PCIe (field 1010)."
+    ),
+    Figure(
+        "steelyard_gpu_nvlink_tx_bytes_per_second",
+        "nvlink_tx_bytes_per_second",
+        help="From the card over NVLink (1011).",
+    ),
+    Figure(
+        "steelyard_gpu_nvlink_rx_bytes_per_second", "nvlink_rx_bytes_per_second", help="To the card over NVLink (1012)."
+    ),
     Figure("steelyard_gpu_power_watts", "power_watts", help="Power of the board."),
+    Figure("steelyard_gpu_power_limit_watts", "power_limit_watts", help="The power limit in force."),
     Figure("steelyard_gpu_temperature_celsius", "temperature_celsius", help="Temperature of the card."),
     Figure("steelyard_gpu_sm_clock_hertz", "sm_clock_mhz", 1_000_000, help="Clock of the SMs."),
     Figure("steelyard_gpu_memory_clock_hertz", "memory_clock_mhz", 1_000_000, help="Clock of the memory."),

@@ -21,6 +21,8 @@ from steelyard.sources.shared.context import ReadContext
 RATIO_MAX: Final = 1.05
 MEMORY_MIB_MAX: Final = 2**26  # 64 TiB: above any board or superchip
 POWER_WATTS_MAX: Final = 20_000
+PCIE_BYTES_MAX: Final = 2**40  # per second; sixteen lanes of the seventh generation move a quarter of it
+NVLINK_BYTES_MAX: Final = 2**43  # per second and direction, all links of a card
 
 LIMITS: Final[Mapping[str, float]] = MappingProxyType(
     {
@@ -32,9 +34,16 @@ LIMITS: Final[Mapping[str, float]] = MappingProxyType(
         "gr_active_ratio": RATIO_MAX,
         "sm_active_ratio": RATIO_MAX,
         "dram_active_ratio": RATIO_MAX,
+        "sm_occupancy_ratio": RATIO_MAX,
+        "tensor_active_ratio": RATIO_MAX,
         "sm_ratio": RATIO_MAX,
         "memory_ratio": RATIO_MAX,
         "power_watts": POWER_WATTS_MAX,
+        "power_limit_watts": POWER_WATTS_MAX,
+        "pcie_tx_bytes_per_second": PCIE_BYTES_MAX,
+        "pcie_rx_bytes_per_second": PCIE_BYTES_MAX,
+        "nvlink_tx_bytes_per_second": NVLINK_BYTES_MAX,
+        "nvlink_rx_bytes_per_second": NVLINK_BYTES_MAX,
     }
 )
 """Column -> the largest figure, in the column's unit. The least is 0."""
