@@ -12,7 +12,7 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
 from typing import Final
@@ -29,13 +29,17 @@ _MEMORY_TOLERANCE_PERCENT: Final = 2
 
 @dataclass(frozen=True, slots=True)
 class MigSlices:
-    """``compute`` of ``compute_total`` slices and ``memory`` of ``memory_total``. ``estimated``: the profile is in no table of ours."""
+    """``compute`` of ``compute_total`` slices and ``memory`` of ``memory_total``. ``estimated``: the profile is in no table of ours.
+
+    ``starts``: the memory slices at which such an instance may begin, None where no table lists them.
+    """
 
     compute: int
     compute_total: int
     memory: int
     memory_total: int
     estimated: bool = False
+    starts: tuple[int, ...] | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +94,17 @@ def mig_slices(
     if memory is None:
         return Unknown(f"{parsed.base} is in no table, and the memory of its card is not known")
     return _estimate(parsed, memory, boards)
+
+
+def legal_starts(slices: MigSlices) -> tuple[int, ...]:
+    """The memory slices at which an instance of these slices may begin, as ``nvidia-smi mig -lgipp`` lists them.
+
+    Of an unlisted profile (``estimated``): the multiples of its size at which it ends on the card.
+    """
+    if slices.starts is not None:
+        return slices.starts
+    size = slices.memory
+    return tuple(range(0, slices.memory_total - size + 1, size)) if 0 < size <= slices.memory_total else ()
 
 
 def _parse(profile: str) -> _Profile | None:
@@ -152,5 +167,8 @@ def _boards() -> tuple[_Board, ...]:
                 {},
             ),
         )
-        board.profiles[row["profile"]] = MigSlices(int(row["compute"]), compute_total, int(row["memory"]), memory_total)
+        starts = tuple(map(int, row["starts"].split()))
+        board.profiles[row["profile"]] = MigSlices(
+            int(row["compute"]), compute_total, int(row["memory"]), memory_total, starts=starts
+        )
     return tuple(boards.values())

@@ -8,6 +8,7 @@ from typing import Final
 from steelyard.definitions import (
     conservation,
     coverage,
+    fragmentation,
     gpu_time,
     grain,
     holding_interval,
@@ -48,6 +49,7 @@ DEFINITIONS: Final[tuple[Definition, ...]] = tuple(
         conservation,
         coverage,
         percentile,
+        fragmentation,
         quota_balance,
         queue_wait,
         kaplan_meier,
