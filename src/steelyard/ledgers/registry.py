@@ -286,7 +286,61 @@ BREACH: Final = Ledger(
     ground=("fact.gang", "fact.preemption"),
 )
 
-LEDGERS: Final[tuple[Ledger, ...]] = (HOLDING, SUPPLY, USAGE, WAIT, QUOTA, BREACH)
+DEVIATION: Final = Ledger(
+    name="deviation",
+    columns=ledger_columns(
+        """
+        cluster
+        device_uuid
+        gi BIGINT
+        pod_uid
+        grain_at TIMESTAMP
+        held_us BIGINT
+        requested_mib_us BIGINT
+        requested_us BIGINT
+        granted_mib_us BIGINT
+        granted_us BIGINT
+        enforced_mib_us BIGINT
+        enforced_observed_us BIGINT
+        counted_mib_us BIGINT
+        counted_observed_us BIGINT
+        device_mib_us BIGINT
+        device_observed_us BIGINT
+        scheduler_mib_us BIGINT
+        scheduler_observed_us BIGINT
+        counted_less_device_mib_us BIGINT
+        both_observed_us BIGINT
+        requested_percent_us BIGINT
+        granted_percent_us BIGINT
+        counted_percent_us BIGINT
+        counted_percent_observed_us BIGINT
+        device_percent_us BIGINT
+        device_percent_observed_us BIGINT
+        scheduler_percent_us BIGINT
+        scheduler_percent_observed_us BIGINT
+        enforced_last_mib BIGINT
+        counted_last_mib BIGINT
+        device_last_mib BIGINT
+        scheduler_last_mib BIGINT
+        counted_last_ppm BIGINT
+        device_last_ppm BIGINT
+        scheduler_last_ppm BIGINT
+        last_at TIMESTAMP
+        device_path
+        monitor_samples_count BIGINT
+        scheduler_samples_count BIGINT
+        device_samples_count BIGINT
+        refused_count BIGINT
+        """
+    ),
+    sql_file="deviation.sql",
+    open_when=_RUNNING_GRAIN,
+    closed_by={"device_sample": ("reduced", "dropped"), "process_sample": ("reduced", "dropped")},
+    hours="deviation_hour",
+    window_stages=("usage_stretch", "usage_process", "usage_holder", "deviation_partition", "deviation_span"),
+)
+
+LEDGERS: Final[tuple[Ledger, ...]] = (HOLDING, SUPPLY, USAGE, WAIT, QUOTA, BREACH, DEVIATION)
 
 FINDINGS: Final = ("inventory_findings.sql", "evidence_findings.sql")
 """Findings that stand on facts and dimensions alone and belong to no ledger; columns as ``Ledger.findings_file``."""
