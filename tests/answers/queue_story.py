@@ -27,7 +27,15 @@ def crowded_story() -> Estate:
         estate.insert("dim.evidence_span", cluster="default", kind=kind, first_at=at("08:00"), last_at=at("12:00"))
     for name, gpus in (("b/huge", 12), ("b/new", 1)):
         estate.demand(name, "lab", gpus)
-        estate.wait(name, "11:00", None, "lab", gpus)
+        estate.wait(
+            name,
+            "11:00",
+            None,
+            "lab",
+            gpus,
+            fit="never_fits" if gpus > 8 else None,
+            cause="quota" if gpus > 8 else None,
+        )
     _quota(estate)
     _words(estate)
     _gangs(estate)

@@ -95,8 +95,10 @@ def test_the_engine_estimates_as_the_definition_does(store: Store, rows: list[Ro
         assert found.incidence[-1].time_us == incidence[-1].time_us
         assert found.incidence[-1].scheduled == pytest.approx(incidence[-1].scheduled, abs=1e-9)
         assert found.incidence[-1].abandoned == pytest.approx(incidence[-1].abandoned, abs=1e-9)
-    assert found.waiting_count == sum(end is None for _seconds, end, _milli in rows)
-    assert found.abandoned_count == sum(end not in ("reserved", None) for _seconds, end, _milli in rows)
+    unweighted = ends(on_gpus)
+    assert (found.on_gpus.p50_us, found.on_gpus.p95_us) == tuple(
+        kaplan_meier_quantile(unweighted, p) for p in (0.5, 0.95)
+    )
 
 
 def test_sizes_are_told_apart_and_one_that_does_not_say_is_no_size(store: Store) -> None:
@@ -121,8 +123,6 @@ def test_sizes_are_told_apart_and_one_that_does_not_say_is_no_size(store: Store)
         ({"queues": ["a"]}, 3),
         ({"namespaces": ["team-b"]}, 1),
         ({"clusters": ["other"]}, 0),
-        ({"gpu_only": True}, 3),
-        ({"without_never_fits": True}, 3),
         ({"tenants": ["nobody"]}, 0),
         ({"window": Window(START + HOUR_US, START + 2 * HOUR_US)}, 1),
     ],
@@ -138,6 +138,19 @@ def test_a_scope_takes_only_its_own(store: Store, narrowed: dict[str, Any], coun
         ],
     )
     assert asked(store, **narrowed).everyone.waits_count == count
+
+
+def test_who_asks_for_no_gpu_or_never_fits_is_left_out_of_estimates_of_their_own(store: Store) -> None:
+    fill(store, [{"gpu_milli": 0}, {"gpu_milli": None}, {"ended_by": None, "fit": "never_fits"}, {"fit": "not_now"}])
+    found = asked(store)
+    assert (found.everyone.waits_count, found.on_gpus.waits_count, found.fitting.waits_count) == (4, 2, 3)
+
+
+def test_weights_beyond_64_bits_are_weighed_whole(store: Store) -> None:
+    most = 2**63 - 1
+    fill(store, [{"seconds": second, "gpu_milli": most} for second in (1, 2, 3)] + [{"seconds": 4, "gpu_milli": 1}])
+    found = asked(store).by_gpus
+    assert (found.waits_count, found.p50_us, found.p95_us) == (4, 2 * SECOND_US, 3 * SECOND_US)
 
 
 def test_other_stages_and_unknown_waits_are_no_part_of_an_estimate(store: Store) -> None:
@@ -167,4 +180,4 @@ def test_without_waits_every_figure_is_unknown(store: Store) -> None:
     found = asked(store)
     assert found.everyone.p50_us == Unknown(NO_WAITS)
     assert found.naive.p95_us == Unknown(NO_WAITS)
-    assert (found.by_size, list(found.incidence), found.waiting_count) == ({}, [], 0)
+    assert (found.by_size, list(found.incidence), found.longest_waiting_us) == ({}, [], None)

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from steelyard.answers.contract import Answer
+from steelyard.answers.dimensions import DEMAND
 from steelyard.answers.q06_scheduling import SchedulingSpec, answer
 from steelyard.app.importer import FileImporter
 from steelyard.app.posting import post
@@ -109,6 +110,22 @@ def test_who_waits_since_when_and_why(found: Answer, expected: Any) -> None:
     assert notebook["age_seconds"] == expected["pods"]["adhoc/notebook-7"]["censored_wait_seconds"]
     for name in ("team-b/job-needs-capacity-e4410", "team-c/job-lost-0c0c0", "team-b/jobset-recover-c01de"):
         assert name not in pending, "deactivated, misconfigured and leaked reservations do not wait"
+
+
+@pytest.mark.parametrize("by", [(each,) for each in DEMAND] + [DEMAND])
+@pytest.mark.parametrize("where", [{}, {"namespace": "team-a"}, {"queue": ""}])
+def test_requests_by_group_add_up_to_the_figures(store: Store, by: tuple[str, ...], where: dict[str, str]) -> None:
+    told = answer(store, SchedulingSpec(by=by, where=where))
+    counted = {
+        name: sum(each[name] for each in rows(told, "waits"))
+        for name in ("requests", "waiting", "never_fits", "abandoned")
+    }
+    assert counted == {
+        "requests": figure(told, "requests_count"), "waiting": figure(told, "requests_waiting"),
+        "never_fits": figure(told, "requests_never_fits"), "abandoned": figure(told, "requests_abandoned"),
+    }  # fmt: skip
+    assert sum(each["waits"] for each in rows(told, "waits")) == figure(told, "waits_count")
+    assert sum(each["not_recoverable"] for each in rows(told, "waits")) == figure(told, "waits_not_recoverable_count")
 
 
 def test_quota_now_is_the_handed_one(found: Answer, expected: Any) -> None:

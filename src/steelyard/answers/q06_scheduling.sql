@@ -37,106 +37,88 @@ WHERE value IS NOT NULL
 ORDER BY value;
 
 -- name: wait_groups
--- As wait_curves, for each group.
-WITH capacity AS (
-  SELECT cluster, queue, TRY_CAST(sum(max_capacity_milli) AS BIGINT) AS capacity_milli
-  FROM dim.quota_now
-  WHERE queue_kind IN ('cluster_queue', 'volcano_queue') AND regexp_extract(resource, '[^/.]+$') IN ('gpu', 'pgpu', 'npu')
-  GROUP BY cluster, queue
-  HAVING count(*) = count(max_capacity_milli) AND count(DISTINCT resource) = 1
-),
-cohort AS (
+-- As wait_figures, for each group. Requests count as in request_counts: one request is of one group, so that groups add up to the figures.
+WITH cohort AS (
   SELECT
-    CASE WHEN list_contains($by, 'cluster') THEN w.cluster END AS cluster,
-    CASE WHEN list_contains($by, 'queue') THEN w.queue END AS queue,
-    CASE WHEN list_contains($by, 'namespace') THEN w.namespace END AS namespace,
-    CASE WHEN list_contains($by, 'tenant') THEN d.tenant END AS tenant,
-    CASE WHEN list_contains($by, 'priority') THEN d.priority END AS priority,
-    CASE WHEN list_contains($by, 'workload') THEN d.workload_kind || '/' || d.workload_name END AS workload,
-    CASE WHEN list_contains($by, 'person') THEN d.person END AS person,
-    epoch_us(w.known_to_at) - epoch_us(w.started_at) AS wait_us, w.ended_by, w.unknown_reason,
-    coalesce(w.fit = 'never_fits' OR w.gpu_milli > c.capacity_milli, FALSE) AS never_fits,
-    coalesce(w.ended_by IN ('reserved', 'scheduled', 'running'), FALSE) AS is_event
+    {
+      'cluster': CASE WHEN list_contains($by, 'cluster') THEN w.cluster END,
+      'queue': CASE WHEN list_contains($by, 'queue') THEN w.queue END,
+      'namespace': CASE WHEN list_contains($by, 'namespace') THEN w.namespace END,
+      'tenant': CASE WHEN list_contains($by, 'tenant') THEN d.tenant END,
+      'priority': CASE WHEN list_contains($by, 'priority') THEN d.priority END,
+      'workload': CASE WHEN list_contains($by, 'workload') THEN d.workload_kind || '/' || d.workload_name END,
+      'person': CASE WHEN list_contains($by, 'person') THEN d.person END
+    } AS who,
+    w.cluster, w.demand_id, w.started_at, w.segment, epoch_us(w.known_to_at) - epoch_us(w.started_at) AS wait_us, w.unknown_reason,
+    wait_outcome(w.ended_by) AS outcome, wait_outcome(w.ended_by) = 'served' AS is_event, w.fit IS NOT DISTINCT FROM 'never_fits' AS never_fits
   FROM ledger.wait AS w
   LEFT JOIN dim.demand AS d ON $of_demands AND d.cluster = w.cluster AND d.demand_id = w.demand_id
-  LEFT JOIN capacity AS c ON c.cluster = w.cluster AND c.queue = w.queue
-  WHERE (w.stage = CASE WHEN w.demand_kind = 'pod' THEN 'scheduler' ELSE 'queue' END OR w.stage IN ('queue', 'gate') AND w.unknown_reason IS NOT NULL)
+  WHERE is_queueing(w.stage, w.demand_kind, w.unknown_reason)
     AND w.started_at >= make_timestamp($from_us::BIGINT) AND w.started_at < make_timestamp($to_us::BIGINT)
     AND is_among(w.cluster, $cluster_wanted) AND is_among(w.queue, $queue_wanted) AND is_among(w.namespace, $namespace_wanted)
     AND is_among(d.tenant, $tenant_wanted) AND is_among(d.priority, $priority_wanted) AND is_among(d.person, $person_wanted)
     AND is_among(d.workload_kind || '/' || d.workload_name, $workload_wanted) AND is_among(w.demand_id, $demand_id_wanted)
 ),
-known AS (
-  SELECT
-    cluster, queue, namespace, tenant, priority, workload, person, wait_us, count(*) AS waits, count(*) FILTER (WHERE is_event) AS events
+times AS (
+  SELECT who, wait_us, count(*) AS waits, count(*) FILTER (WHERE is_event) AS events
   FROM cohort
   WHERE unknown_reason IS NULL
   GROUP BY ALL
 ),
 risks AS (
-  SELECT
-    *, sum(waits) OVER (PARTITION BY cluster, queue, namespace, tenant, priority, workload, person ORDER BY wait_us DESC) AS at_risk
-  FROM known
+  SELECT *, at_risk(waits, who, wait_us) AS at_risk FROM times
 ),
 survivals AS (
-  SELECT
-    *,
-    exp(sum(CASE WHEN events = 0 THEN 0 WHEN events = at_risk THEN -1e300 ELSE ln((at_risk - events) / at_risk) END)
-      OVER (PARTITION BY cluster, queue, namespace, tenant, priority, workload, person ORDER BY wait_us)) AS survival
-  FROM risks
+  SELECT *, product_limit(events, at_risk, who, wait_us) AS survival FROM risks
 ),
 quantiles AS (
   SELECT
-    cluster, queue, namespace, tenant, priority, workload, person, min(survival) AS survival,
-    min(wait_us) FILTER (WHERE events > 0 AND survival <= 0.5 * (1 + 1e-9)) AS p50_us,
-    min(wait_us) FILTER (WHERE events > 0 AND survival <= 0.05 * (1 + 1e-9)) AS p95_us,
-    min(wait_us) FILTER (WHERE events > 0 AND survival <= 0.01 * (1 + 1e-9)) AS p99_us
+    who, min(survival) AS survival, survival_quantile(wait_us, events, survival, 0.5) AS p50_us,
+    survival_quantile(wait_us, events, survival, 0.95) AS p95_us, survival_quantile(wait_us, events, survival, 0.99) AS p99_us
   FROM survivals
-  GROUP BY ALL
+  GROUP BY who
 ),
 counts AS (
   SELECT
-    cluster, queue, namespace, tenant, priority, workload, person,
-    count(*) FILTER (WHERE unknown_reason IS NULL) AS waits_count,
+    who, count(*) FILTER (WHERE unknown_reason IS NULL) AS waits_count,
     count(*) FILTER (WHERE is_event AND unknown_reason IS NULL) AS events_count,
     percentile_linear(CASE WHEN is_event AND unknown_reason IS NULL THEN wait_us END, 0.5) AS naive_p50_us,
     percentile_linear(CASE WHEN is_event AND unknown_reason IS NULL THEN wait_us END, 0.95) AS naive_p95_us,
     percentile_linear(CASE WHEN is_event AND unknown_reason IS NULL THEN wait_us END, 0.99) AS naive_p99_us,
-    count(*) FILTER (WHERE ended_by IS NULL AND unknown_reason IS NULL) AS waiting_count,
-    count(*) FILTER (WHERE never_fits AND ended_by IS NULL AND unknown_reason IS NULL) AS never_fits_count,
-    count(*) FILTER (WHERE ended_by IS NOT NULL AND NOT is_event AND unknown_reason IS NULL) AS abandoned_count,
     count(*) FILTER (WHERE unknown_reason IS NOT NULL) AS not_recoverable_count,
-    max(wait_us) FILTER (WHERE ended_by IS NULL AND unknown_reason IS NULL) AS longest_waiting_us
+    max(wait_us) FILTER (WHERE outcome = 'waiting' AND unknown_reason IS NULL) AS longest_waiting_us
   FROM cohort
-  GROUP BY ALL
-)
-SELECT counts.*, quantiles.survival, quantiles.p50_us, quantiles.p95_us, quantiles.p99_us
-FROM counts
-LEFT JOIN quantiles
-  ON quantiles.cluster IS NOT DISTINCT FROM counts.cluster AND quantiles.queue IS NOT DISTINCT FROM counts.queue
-  AND quantiles.namespace IS NOT DISTINCT FROM counts.namespace AND quantiles.tenant IS NOT DISTINCT FROM counts.tenant
-  AND quantiles.priority IS NOT DISTINCT FROM counts.priority AND quantiles.workload IS NOT DISTINCT FROM counts.workload
-  AND quantiles.person IS NOT DISTINCT FROM counts.person
-ORDER BY ALL;
-
--- name: request_counts
--- Demands by what became of them: those whose wait began in the window, and those of them that wait still. Who asks for more than its queue can ever
--- have never fits, whatever its decider says. Who waits counts also where the length of its wait is not known.
-WITH capacity AS (
-  SELECT cluster, queue, TRY_CAST(sum(max_capacity_milli) AS BIGINT) AS capacity_milli
-  FROM dim.quota_now
-  WHERE queue_kind IN ('cluster_queue', 'volcano_queue') AND regexp_extract(resource, '[^/.]+$') IN ('gpu', 'pgpu', 'npu')
-  GROUP BY cluster, queue
-  HAVING count(*) = count(max_capacity_milli) AND count(DISTINCT resource) = 1
+  GROUP BY who
 ),
 requests AS (
   SELECT
-    w.cluster, w.demand_id, bool_or(w.ended_at IS NULL) AS is_waiting, bool_or(w.ended_by IS NOT DISTINCT FROM 'abandoned') AS is_abandoned,
-    bool_or(w.ended_at IS NULL AND coalesce(w.fit = 'never_fits' OR w.gpu_milli > c.capacity_milli, FALSE)) AS never_fits
+    who, arg_max(outcome, (started_at, segment)) AS outcome, arg_max(never_fits, (started_at, segment)) AS never_fits
+  FROM cohort
+  GROUP BY who, cluster, demand_id
+),
+request_counts AS (
+  SELECT
+    who, count(*) AS requests_count, count(*) FILTER (WHERE outcome = 'waiting') AS waiting_count,
+    count(*) FILTER (WHERE outcome = 'waiting' AND never_fits) AS never_fits_count, count(*) FILTER (WHERE outcome = 'given_up') AS abandoned_count
+  FROM requests
+  GROUP BY who
+)
+SELECT
+  unnest(counts.who), counts.* EXCLUDE (who), request_counts.* EXCLUDE (who), quantiles.* EXCLUDE (who)
+FROM counts
+JOIN request_counts ON request_counts.who = counts.who
+LEFT JOIN quantiles ON quantiles.who = counts.who
+ORDER BY counts.who;
+
+-- name: request_counts
+-- Requests whose wait began in the window, by what became of the last such wait: it goes on, was served, or was given up; also where its length is not known.
+WITH requests AS (
+  SELECT
+    arg_max(wait_outcome(w.ended_by), (w.started_at, w.segment)) AS outcome,
+    arg_max(w.fit IS NOT DISTINCT FROM 'never_fits', (w.started_at, w.segment)) AS never_fits
   FROM ledger.wait AS w
   LEFT JOIN dim.demand AS d ON $of_demands AND d.cluster = w.cluster AND d.demand_id = w.demand_id
-  LEFT JOIN capacity AS c ON c.cluster = w.cluster AND c.queue = w.queue
-  WHERE (w.stage = CASE WHEN w.demand_kind = 'pod' THEN 'scheduler' ELSE 'queue' END OR w.stage IN ('queue', 'gate') AND w.unknown_reason IS NOT NULL)
+  WHERE is_queueing(w.stage, w.demand_kind, w.unknown_reason)
     AND w.started_at >= make_timestamp($from_us::BIGINT) AND w.started_at < make_timestamp($to_us::BIGINT)
     AND is_among(w.cluster, $cluster_wanted) AND is_among(w.queue, $queue_wanted) AND is_among(w.namespace, $namespace_wanted)
     AND is_among(d.tenant, $tenant_wanted) AND is_among(d.priority, $priority_wanted) AND is_among(d.person, $person_wanted)
@@ -144,8 +126,8 @@ requests AS (
   GROUP BY w.cluster, w.demand_id
 )
 SELECT
-  count(*) AS requests_count, count(*) FILTER (WHERE is_waiting) AS waiting_count, count(*) FILTER (WHERE never_fits) AS never_fits_count,
-  count(*) FILTER (WHERE is_abandoned) AS abandoned_count
+  count(*) AS requests_count, count(*) FILTER (WHERE outcome = 'waiting') AS waiting_count,
+  count(*) FILTER (WHERE outcome = 'waiting' AND never_fits) AS never_fits_count, count(*) FILTER (WHERE outcome = 'given_up') AS abandoned_count
 FROM requests;
 
 -- name: fulfilment

@@ -35,8 +35,7 @@ Quantile = DurationUs | Unknown
 @dataclass(frozen=True, slots=True)
 class WaitScope:
     """Whose waits: those that began in ``window``. Empty sequences mean all, '' means not set. ``queues`` are cluster queues or Volcano queues,
-    ``workloads`` are ``kind/name``. ``gpu_only``: requests that ask for a GPU; one that does not say is none of them. ``without_never_fits``:
-    leave out those whose last refusal says that they can never fit."""
+    ``workloads`` are ``kind/name``."""
 
     window: Window
     clusters: Sequence[str] = ()
@@ -47,8 +46,6 @@ class WaitScope:
     workloads: Sequence[str] = ()
     persons: Sequence[str] = ()
     demand_ids: Sequence[str] = ()
-    gpu_only: bool = False
-    without_never_fits: bool = False
 
     def bound(self) -> Mapping[str, object]:
         """The values that the statements bind."""
@@ -64,8 +61,6 @@ class WaitScope:
             "persons": list(self.persons),
             "demand_ids": list(self.demand_ids),
             "of_demands": bool(self.tenants or self.priorities or self.workloads or self.persons),
-            "gpu_only": self.gpu_only,
-            "without_never_fits": self.without_never_fits,
         }
 
 
@@ -98,18 +93,18 @@ class NaiveFigures:
 
 @dataclass(frozen=True, slots=True)
 class QueueWaits:
-    """All of it. ``everyone``: each wait counts once. ``by_gpus``: weighted by the GPUs asked for (thousandths of a card). ``by_size``: by SIZES.
-    ``incidence``: at HORIZONS_US and at the last end. ``waiting_count``: of the censored, who was last seen waiting; ``abandoned_count``: who ended
-    otherwise. ``not_recoverable_count``: waits that began in the window, or were bounded by it, and whose length is not known."""
+    """All of it. ``everyone``: each wait counts once. ``on_gpus``: those that ask for a GPU; one that does not say is none of them. ``fitting``: without
+    those that can never fit. ``by_gpus``: weighted by the GPUs asked for (thousandths of a card). ``by_size``: by SIZES. ``incidence``: at HORIZONS_US
+    and at the last end. ``not_recoverable_count``: waits that began in the window, or were bounded by it, and whose length is not known.
+    Method: statement ``wait_figures``; who waits, gave up or never fits is counted as ``wait_outcome`` of ``definitions`` says."""
 
     everyone: Estimate
+    on_gpus: Estimate
+    fitting: Estimate
     by_gpus: Estimate
     by_size: Mapping[str, Estimate]
     naive: NaiveFigures
     incidence: Sequence[Incidence]
-    waiting_count: int
-    abandoned_count: int
-    never_fits_count: int
     not_recoverable_count: int
     longest_waiting_us: DurationUs | None
 
@@ -122,6 +117,8 @@ def queue_waits(reading: Reading, scope: WaitScope) -> QueueWaits:
     counts = next(row for row in rows if row["what"] == "counts")
     return QueueWaits(
         everyone=curves.get("everyone", Estimate()),
+        on_gpus=curves.get("on_gpus", Estimate()),
+        fitting=curves.get("fitting", Estimate()),
         by_gpus=curves.get("by_gpus", Estimate()),
         by_size={size: curves[f"size/{size}"] for size in SIZES if f"size/{size}" in curves},
         naive=NaiveFigures(*(_naive(naive.get(level)) for level in (50, 95, 99))),
@@ -130,21 +127,13 @@ def queue_waits(reading: Reading, scope: WaitScope) -> QueueWaits:
             for row in rows
             if row["what"] == "incidence"
         ],
-        waiting_count=counts["waiting_count"],
-        abandoned_count=counts["abandoned_count"],
-        never_fits_count=counts["never_fits_count"],
         not_recoverable_count=counts["not_recoverable_count"],
         longest_waiting_us=counts["longest_waiting_us"],
     )
 
 
-def wait_curves(reading: Reading, scope: WaitScope) -> Mapping[str, Estimate]:
-    """The estimates alone: ``everyone``, ``by_gpus``, and ``size/<size>`` for each size that asked."""
-    return {row["curve"]: estimate_of(row) for row in reading.run("wait_curves", **scope.bound())}
-
-
 def estimate_of(row: Record) -> Estimate:
-    """The estimate of a row with the columns of ``wait_curves``."""
+    """The estimate of a row with the columns of an estimate."""
     quantiles = [row[f"p{level}_us"] for level in (50, 95, 99)]
     p50, p95, p99 = (Unknown(NOT_REACHED) if value is None else int(value) for value in quantiles)
     return Estimate(int(row["waits_count"]), int(row["events_count"]), float(row["survival"]), p50, p95, p99)

@@ -1,80 +1,15 @@
--- name: wait_curves
-WITH cohort AS (
-  SELECT
-    epoch_us(w.known_to_at) - epoch_us(w.started_at) AS wait_us, coalesce(w.ended_by IN ('reserved', 'scheduled', 'running'), FALSE) AS is_event,
-    w.gpu_milli
-  FROM ledger.wait AS w
-  WHERE w.stage = CASE WHEN w.demand_kind = 'pod' THEN 'scheduler' ELSE 'queue' END AND w.unknown_reason IS NULL
-    AND w.started_at >= make_timestamp($from_us::BIGINT) AND w.started_at < make_timestamp($to_us::BIGINT)
-    AND (NOT $gpu_only OR w.gpu_milli > 0) AND NOT ($without_never_fits AND coalesce(w.fit = 'never_fits', FALSE))
-    AND is_among(w.cluster, $clusters) AND is_among(w.queue, $queues) AND is_among(w.namespace, $namespaces)
-    AND is_among(w.demand_id, $demand_ids)
-    AND (
-      NOT $of_demands
-      OR (w.cluster, w.demand_id) IN (
-        SELECT (d.cluster, d.demand_id)
-        FROM dim.demand AS d
-        WHERE $of_demands AND is_among(d.tenant, $tenants) AND is_among(d.priority, $priorities) AND is_among(d.person, $persons)
-          AND is_among(d.workload_kind || '/' || d.workload_name, $workloads)
-      )
-    )
-),
-times AS (
-  SELECT
-    wait_us,
-    CASE WHEN gpu_milli IS NULL THEN 'unknown' WHEN gpu_milli = 0 THEN 'none' WHEN gpu_milli <= 1000 THEN '1' WHEN gpu_milli <= 8000 THEN '2-8' ELSE 'more' END AS size,
-    count(*) AS waits, count(*) FILTER (WHERE is_event) AS events,
-    TRY_CAST(sum(gpu_milli) AS BIGINT) AS gpu_waits, TRY_CAST(coalesce(sum(gpu_milli) FILTER (WHERE is_event), 0) AS BIGINT) AS gpu_events
-  FROM cohort
-  GROUP BY ALL
-),
-curves AS (
-  SELECT 'everyone' AS curve, wait_us, sum(waits) AS waits, sum(events) AS events, sum(waits) AS plain_waits, sum(events) AS plain_events
-  FROM times
-  GROUP BY wait_us
-  UNION ALL
-  SELECT 'by_gpus', wait_us, sum(gpu_waits), sum(gpu_events), sum(waits), sum(events) FROM times WHERE size NOT IN ('unknown', 'none') GROUP BY wait_us
-  UNION ALL
-  SELECT 'size/' || size, wait_us, waits, events, waits, events FROM times
-),
--- At risk at a time: all that ended then or later. Where the last of them are served together, nobody waits: ln(0) stands as a very small number.
-survivals AS (
-  SELECT
-    *,
-    sum(waits) OVER (PARTITION BY curve ORDER BY wait_us DESC) AS at_risk
-  FROM curves
-),
-products AS (
-  SELECT
-    *,
-    exp(sum(CASE WHEN events = 0 THEN 0 WHEN events = at_risk THEN -1e300 ELSE ln((at_risk - events) / at_risk) END)
-      OVER (PARTITION BY curve ORDER BY wait_us)) AS survival
-  FROM survivals
-)
-SELECT
-  curve, CAST(sum(plain_waits) AS BIGINT) AS waits_count, CAST(sum(plain_events) AS BIGINT) AS events_count, min(survival) AS survival,
-  min(wait_us) FILTER (WHERE events > 0 AND survival <= 0.5 * (1 + 1e-9)) AS p50_us,
-  min(wait_us) FILTER (WHERE events > 0 AND survival <= 0.05 * (1 + 1e-9)) AS p95_us,
-  min(wait_us) FILTER (WHERE events > 0 AND survival <= 0.01 * (1 + 1e-9)) AS p99_us
-FROM products
-GROUP BY curve
-ORDER BY curve;
-
 -- name: wait_figures
 WITH cohort AS (
   SELECT
     epoch_us(w.known_to_at) - epoch_us(w.started_at) AS wait_us,
     CASE
       WHEN w.unknown_reason IS NOT NULL THEN 3
-      WHEN w.ended_by IS NULL THEN 2
-      WHEN w.ended_by IN ('reserved', 'scheduled', 'running') THEN 0
-      ELSE 1
+      ELSE CASE wait_outcome(w.ended_by) WHEN 'served' THEN 0 WHEN 'given_up' THEN 1 ELSE 2 END
     END AS outcome,
-    w.fit, w.gpu_milli
+    coalesce(w.fit = 'never_fits', FALSE) AS never_fits, w.gpu_milli
   FROM ledger.wait AS w
-  WHERE (w.stage = CASE WHEN w.demand_kind = 'pod' THEN 'scheduler' ELSE 'queue' END OR w.stage IN ('queue', 'gate') AND w.unknown_reason IS NOT NULL)
+  WHERE is_queueing(w.stage, w.demand_kind, w.unknown_reason)
     AND w.started_at >= make_timestamp($from_us::BIGINT) AND w.started_at < make_timestamp($to_us::BIGINT)
-    AND (NOT $gpu_only OR w.gpu_milli > 0) AND NOT ($without_never_fits AND coalesce(w.fit = 'never_fits', FALSE))
     AND is_among(w.cluster, $clusters) AND is_among(w.queue, $queues) AND is_among(w.namespace, $namespaces)
     AND is_among(w.demand_id, $demand_ids)
     AND (
@@ -88,29 +23,29 @@ WITH cohort AS (
     )
 ),
 counted AS MATERIALIZED (
-  SELECT wait_us, outcome, gpu_milli, count(*) AS waits, count(*) FILTER (WHERE fit = 'never_fits') AS never_fits
+  SELECT wait_us, outcome, gpu_milli, never_fits, count(*) AS waits
   FROM cohort
-  GROUP BY wait_us, outcome, gpu_milli
+  GROUP BY ALL
 ),
 -- Who is censored is at risk at every end up to then, so that waits count with the last end that they saw: as many rows as there are ends. NULL: saw none.
 ends AS (
   SELECT DISTINCT wait_us AS end_us FROM counted WHERE outcome < 2
 ),
 seen AS (
-  SELECT e.end_us AS wait_us, c.outcome, c.gpu_milli, c.waits
+  SELECT e.end_us AS wait_us, c.outcome, c.gpu_milli, c.never_fits, c.waits
   FROM counted AS c
   ASOF LEFT JOIN ends AS e ON c.wait_us >= e.end_us
   WHERE c.outcome = 2
   UNION ALL
-  SELECT wait_us, outcome, gpu_milli, waits FROM counted WHERE outcome < 2
+  SELECT wait_us, outcome, gpu_milli, never_fits, waits FROM counted WHERE outcome < 2
 ),
 times AS (
   SELECT
-    wait_us,
+    wait_us, never_fits,
     CASE WHEN gpu_milli IS NULL THEN 'unknown' WHEN gpu_milli = 0 THEN 'none' WHEN gpu_milli <= 1000 THEN '1' WHEN gpu_milli <= 8000 THEN '2-8' ELSE 'more' END AS size,
     sum(waits)::BIGINT AS waits, sum(CASE WHEN outcome = 0 THEN waits ELSE 0 END)::BIGINT AS events,
     sum(CASE WHEN outcome = 1 THEN waits ELSE 0 END)::BIGINT AS abandoned,
-    TRY_CAST(sum(waits * gpu_milli) AS BIGINT) AS gpu_waits, TRY_CAST(sum(CASE WHEN outcome = 0 THEN waits * gpu_milli ELSE 0 END) AS BIGINT) AS gpu_events
+    sum(waits::HUGEINT * gpu_milli) AS gpu_waits, sum(CASE WHEN outcome = 0 THEN waits::HUGEINT * gpu_milli ELSE 0 END) AS gpu_events
   FROM seen
   GROUP BY ALL
 ),
@@ -119,32 +54,29 @@ curves AS (
   FROM times
   GROUP BY wait_us
   UNION ALL
+  SELECT 'on_gpus', wait_us, sum(waits), sum(events), sum(waits), sum(events) FROM times WHERE size NOT IN ('unknown', 'none') GROUP BY wait_us
+  UNION ALL
+  SELECT 'fitting', wait_us, sum(waits), sum(events), sum(waits), sum(events) FROM times WHERE NOT never_fits GROUP BY wait_us
+  UNION ALL
   SELECT 'by_gpus', wait_us, sum(gpu_waits), sum(gpu_events), sum(waits), sum(events) FROM times WHERE size NOT IN ('unknown', 'none') GROUP BY wait_us
   UNION ALL
-  SELECT 'size/' || size, wait_us, waits, events, waits, events FROM times
+  SELECT 'size/' || size, wait_us, sum(waits), sum(events), sum(waits), sum(events) FROM times GROUP BY size, wait_us
 ),
--- At risk at a time: all that ended then or later. Where the last of them are served together, nobody waits: ln(0) stands as a very small number.
 -- served: how many were served by then, of which the naive percentiles are taken.
 survivals AS (
   SELECT
-    *, sum(waits) OVER (PARTITION BY curve) - sum(waits) OVER by_then + waits AS at_risk, sum(events) OVER by_then AS served,
-    sum(events) OVER (PARTITION BY curve) AS served_count
+    *, at_risk(waits, curve, wait_us) AS at_risk, sum(events) OVER by_then AS served, sum(events) OVER (PARTITION BY curve) AS served_count
   FROM curves
   WINDOW by_then AS (PARTITION BY curve ORDER BY wait_us NULLS FIRST ROWS UNBOUNDED PRECEDING)
 ),
 products AS (
-  SELECT
-    *,
-    exp(sum(CASE WHEN events = 0 THEN 0 WHEN events = at_risk THEN -1e300 ELSE ln((at_risk - events) / at_risk) END)
-      OVER (PARTITION BY curve ORDER BY wait_us NULLS FIRST ROWS UNBOUNDED PRECEDING)) AS survival
-  FROM survivals
+  SELECT *, product_limit(events, at_risk, curve, wait_us) AS survival FROM survivals
 ),
 estimates AS (
   SELECT
     'curve' AS what, curve, sum(plain_waits)::BIGINT AS waits_count, sum(plain_events)::BIGINT AS events_count, min(survival) AS survival,
-    min(CASE WHEN events > 0 AND survival <= 0.5 * (1 + 1e-9) THEN wait_us END) AS p50_us,
-    min(CASE WHEN events > 0 AND survival <= 0.05 * (1 + 1e-9) THEN wait_us END) AS p95_us,
-    min(CASE WHEN events > 0 AND survival <= 0.01 * (1 + 1e-9) THEN wait_us END) AS p99_us
+    survival_quantile(wait_us, events, survival, 0.5) AS p50_us, survival_quantile(wait_us, events, survival, 0.95) AS p95_us,
+    survival_quantile(wait_us, events, survival, 0.99) AS p99_us
   FROM products
   GROUP BY curve
 ),
@@ -172,15 +104,12 @@ naive AS (
 counts AS (
   SELECT
     'counts' AS what,
-    coalesce(sum(CASE WHEN outcome = 2 THEN waits END), 0)::BIGINT AS waiting_count,
-    coalesce(sum(CASE WHEN outcome = 1 THEN waits END), 0)::BIGINT AS abandoned_count,
-    coalesce(sum(CASE WHEN outcome = 2 THEN never_fits END), 0)::BIGINT AS never_fits_count,
     coalesce(sum(CASE WHEN outcome = 3 THEN waits END), 0)::BIGINT AS not_recoverable_count,
     max(CASE WHEN outcome = 2 THEN wait_us END) AS longest_waiting_us
   FROM counted
 ),
 risks AS (
-  SELECT *, sum(waits) OVER () - sum(waits) OVER (ORDER BY wait_us NULLS FIRST ROWS UNBOUNDED PRECEDING) + waits AS at_risk
+  SELECT *, at_risk(waits, 'everyone', wait_us) AS at_risk
   FROM (SELECT wait_us, sum(waits) AS waits, sum(events) AS events, sum(abandoned) AS abandoned FROM times GROUP BY wait_us) AS together
 ),
 competing AS (

@@ -89,8 +89,6 @@ def _row(row: Record, words: Sequence[Record], quota: Sequence[Record], queue: R
     found = changes(word, row, row["stage"], quota, queue)
     nobody = Unknown(_("nobody said why it waits"))
     cause = row["cause"] or (word["cause"] if word else None)
-    if row["capacity_milli"] is not None:
-        cause = "quota"
     return (
         row["namespace"],
         row["name"],

@@ -1,24 +1,13 @@
 -- Who waits at the end of the window, and what was last said to each. Conditions are bound as in q06_scheduling.sql.
 
 -- name: pending
--- capacity_milli: the most cards that its queue could ever have, where one resource counts its cards and every flavor has a limit; set where that is
--- less than what is asked for.
-WITH capacity AS (
-  SELECT cluster, queue, TRY_CAST(sum(max_capacity_milli) AS BIGINT) AS capacity_milli
-  FROM dim.quota_now
-  WHERE queue_kind IN ('cluster_queue', 'volcano_queue') AND regexp_extract(resource, '[^/.]+$') IN ('gpu', 'pgpu', 'npu')
-  GROUP BY cluster, queue
-  HAVING count(*) = count(max_capacity_milli) AND count(DISTINCT resource) = 1
-),
-waiting AS (
+WITH waiting AS (
   SELECT
     w.cluster, w.demand_id, w.demand_kind, w.stage, w.queue, w.namespace, w.gpu_milli, w.cause, w.unknown_reason, epoch_us(w.started_at) AS started_us,
     least(epoch_us(w.known_to_at), $to_us::BIGINT) AS known_to_us,
-    CASE WHEN w.stage IN ('queue', 'scheduler') AND w.gpu_milli > c.capacity_milli THEN 'never_fits' ELSE w.fit END AS fit,
-    CASE WHEN w.stage IN ('queue', 'scheduler') AND w.gpu_milli > c.capacity_milli THEN c.capacity_milli END AS capacity_milli,
+    w.fit,
     coalesce(d.name, w.demand_id) AS name, d.tenant, d.priority, d.person, d.workload_kind || '/' || d.workload_name AS workload
   FROM ledger.wait AS w
-  LEFT JOIN capacity AS c ON c.cluster = w.cluster AND c.queue = w.queue
   LEFT JOIN dim.demand AS d ON d.cluster = w.cluster AND d.demand_id = w.demand_id
   WHERE w.stage IN ('queue', 'gate', 'scheduler', 'admission_check', 'backoff')
     AND w.started_at < make_timestamp($to_us::BIGINT) AND coalesce(w.ended_at >= make_timestamp($to_us::BIGINT), TRUE)

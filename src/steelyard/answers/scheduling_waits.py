@@ -7,13 +7,13 @@ request that was evicted and waited again has several; ``requests_*`` counts req
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final
 
 from steelyard.answers.contract import Column, Figure, Table, Value
 from steelyard.answers.demand_scope import DemandScope
-from steelyard.answers.queue_waits import Estimate, QueueWaits, WaitScope, estimate_of, queue_waits, wait_curves
+from steelyard.answers.queue_waits import Estimate, QueueWaits, WaitScope, estimate_of, queue_waits
 from steelyard.answers.reading import Reading, Record
 from steelyard.definitions import kaplan_meier, percentile, queue_wait
 from steelyard.definitions.kaplan_meier import NO_WAITS, NOT_REACHED
@@ -50,14 +50,21 @@ METHODS: Final[Mapping[str, tuple[str, str]]] = {
     "incidence_scheduled_ratio": ("1", f"{_WAITS}: cumulative incidence (Aalen-Johansen) at the last end of a wait"),
     "incidence_abandoned_ratio": ("1", f"{_WAITS}: cumulative incidence (Aalen-Johansen) at the last end of a wait"),
     "requests_count": ("1", f"{_WAITS}: requests whose wait began in the window"),
-    "requests_waiting": ("1", f"{_WAITS}: those of them that wait still"),
-    "requests_never_fits": ("1", f"{_WAITS}: those of them that wait and can never fit, by their decider's last word"),
-    "requests_abandoned": ("1", f"{_WAITS}: those of them that gave up a wait, or were made to"),
+    "requests_waiting": ("1", f"{_WAITS}: those of them whose last wait goes on"),
+    "requests_never_fits": (
+        "1",
+        f"{_WAITS}: those of them that wait and can never fit, by facts, else by their decider's last word",
+    ),
+    "requests_abandoned": (
+        "1",
+        f"{_WAITS}: those of them whose last wait was given up, by whoever asked or by its controller",
+    ),
     "waits_count": ("1", f"{_WAITS}: waits that began in the window and whose length is known"),
     "waits_not_recoverable_count": ("1", f"{_WAITS}: waits that were there and whose length cannot be recovered"),
 }
 
 COUNT_COLUMNS: Final = (
+    Column("requests", "1"),
     Column("waits", "1"),
     Column("events", "1"),
     Column("censored", "1"),
@@ -101,14 +108,11 @@ def said(unknown: Unknown) -> Unknown:
 
 def wait_part(reading: Reading, scope: DemandScope, fulfilment: Mapping[tuple[Value, ...], Value]) -> WaitPart:
     """Figures and the tables ``waits`` and ``incidence``. ``fulfilment``: by the values of the groups."""
-    asked = _wait_scope(scope)
-    waits = queue_waits(reading, asked)
-    on_gpus = wait_curves(reading, replace(asked, gpu_only=True)).get("everyone", Estimate())
-    fitting = wait_curves(reading, replace(asked, without_never_fits=True)).get("everyone", Estimate())
+    waits = queue_waits(reading, _wait_scope(scope))
     counts = reading.run("request_counts", of_demands=scope.asks_demands(), **scope.bound())[0]
     known, lost = waits.everyone.waits_count, waits.not_recoverable_count
     coverage = known / (known + lost) if known + lost else Unknown(_("no wait was seen"))
-    values = {**_estimates(waits, on_gpus, fitting), **_counts(waits, counts)}
+    values = {**_estimates(waits), **_counts(waits, counts)}
     figures = [Figure(name, values[name], unit, method, coverage) for name, (unit, method) in METHODS.items()]
     rows = [
         _row(row, scope, fulfilment)
@@ -139,13 +143,13 @@ def _wait_scope(scope: DemandScope) -> WaitScope:
     )
 
 
-def _estimates(waits: QueueWaits, on_gpus: Estimate, fitting: Estimate) -> dict[str, Value]:
+def _estimates(waits: QueueWaits) -> dict[str, Value]:
     values: dict[str, Value] = {}
     for level in _LEVELS:
         values[f"queue_wait_{level}_seconds"] = seconds(getattr(waits.everyone, f"{level}_us"))
         values[f"queue_wait_{level}_seconds_naive"] = seconds(getattr(waits.naive, f"{level}_us"))
-        values[f"queue_wait_{level}_seconds_gpu_only"] = seconds(getattr(on_gpus, f"{level}_us"))
-        values[f"queue_wait_{level}_seconds_without_never_fits"] = seconds(getattr(fitting, f"{level}_us"))
+        values[f"queue_wait_{level}_seconds_gpu_only"] = seconds(getattr(waits.on_gpus, f"{level}_us"))
+        values[f"queue_wait_{level}_seconds_without_never_fits"] = seconds(getattr(waits.fitting, f"{level}_us"))
         values[f"queue_wait_{level}_seconds_gpu_weighted"] = seconds(getattr(waits.by_gpus, f"{level}_us"))
     for size, word in _SIZES:
         values[f"queue_wait_p95_seconds_{word}"] = seconds(waits.by_size.get(size, Estimate()).p95_us)
@@ -173,6 +177,7 @@ def _row(row: Record, scope: DemandScope, fulfilment: Mapping[tuple[Value, ...],
     group = scope.group(row)
     return (
         *group,
+        row["requests_count"],
         row["waits_count"],
         row["events_count"],
         estimate.censored_count,

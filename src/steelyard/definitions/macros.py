@@ -19,6 +19,7 @@ STEMS: Final = (
     "coverage",
     "conservation",
     "queue_wait",
+    "kaplan_meier",
     "tenant",
     "quota_balance",
     "used_share",

@@ -3,3 +3,11 @@ CREATE OR REPLACE MACRO evictions_counted(evictions) AS
 
 CREATE OR REPLACE MACRO is_among(value, wanted) AS
   len(wanted) = 0 OR list_contains(wanted, coalesce(CAST(value AS VARCHAR), ''));
+
+-- Whether a row of ledger `wait` is a request's wait for its queue (of pods: for the scheduler), or stands in the place of one that cannot be recovered.
+CREATE OR REPLACE MACRO is_queueing(stage, demand_kind, unknown_reason) AS
+  stage = CASE WHEN demand_kind = 'pod' THEN 'scheduler' ELSE 'queue' END OR stage IN ('queue', 'gate') AND unknown_reason IS NOT NULL;
+
+-- What became of such a wait: `waiting`, `served`, or `given_up` (by whoever asked, or made to by its controller). A gate that opened let it pass.
+CREATE OR REPLACE MACRO wait_outcome(ended_by) AS
+  CASE WHEN ended_by IS NULL THEN 'waiting' WHEN ended_by IN ('reserved', 'scheduled', 'running', 'ungated') THEN 'served' ELSE 'given_up' END;

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from steelyard.answers.q06_scheduling import SchedulingSpec, answer
 from steelyard.primitives.instant import SECOND_US
 from tests.scenarios.demo.demo_run import Demo
 
@@ -53,3 +54,16 @@ def test_the_one_leak_is_told_with_its_cards(demo: Demo) -> None:
         "SELECT sum(leaked_milli) FROM dim.quota_now WHERE queue_kind = 'cluster_queue' AND queue = ?", [leaking.queue]
     )
     assert gpu == leaking.gpus * 1_000
+
+
+def test_requests_by_group_add_up_to_the_figures(demo: Demo) -> None:
+    for by in (("queue",), ("tenant",), ("namespace", "priority"), ("workload",)):
+        told = answer(demo.store, SchedulingSpec(by=by))
+        figures = {figure.name: figure.value for figure in told.figures}
+        (table,) = (each for each in told.tables if each.name == "waits")
+        names = [column.name for column in table.columns]
+        for column, name in (
+            ("requests", "requests_count"), ("waiting", "requests_waiting"), ("abandoned", "requests_abandoned"),
+            ("never_fits", "requests_never_fits"), ("waits", "waits_count"), ("not_recoverable", "waits_not_recoverable_count"),
+        ):  # fmt: skip
+            assert sum(row[names.index(column)] for row in table.rows) == figures[name], (by, column)
