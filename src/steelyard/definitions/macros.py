@@ -23,6 +23,7 @@ STEMS: Final = (
     "tenant",
     "quota_balance",
     "used_share",
+    "gpu_state",
 )
 
 
