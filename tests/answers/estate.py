@@ -22,7 +22,7 @@ CREATE TABLE dim.pod (cluster VARCHAR, pod_uid VARCHAR, requested BOOLEAN, names
     first_seen_at TIMESTAMP, last_seen_at TIMESTAMP);
 CREATE TABLE dim.device (cluster VARCHAR, device_uuid VARCHAR, node VARCHAR, vendor VARCHAR, model VARCHAR, memory_mib BIGINT, mode VARCHAR,
     healthy BOOLEAN, cordoned BOOLEAN, placeable BOOLEAN, state VARCHAR, state_reason VARCHAR, lost_at TIMESTAMP, serial VARCHAR,
-    pci_address VARCHAR, device_index BIGINT,
+    pci_address VARCHAR, device_index BIGINT, mig_enabled BOOLEAN,
     numa BIGINT, slots_count BIGINT, schedulable_memory_mib BIGINT, schedulable_cores_percent BIGINT, basis VARCHAR,
     valid_from_at TIMESTAMP, valid_to_at TIMESTAMP);
 CREATE TABLE dim.node (cluster VARCHAR, node VARCHAR, gpu_product VARCHAR, ready BOOLEAN, ready_changed_at TIMESTAMP,

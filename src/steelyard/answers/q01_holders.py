@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from steelyard.answers import dimensions, grounds
+from steelyard.answers import scene as scene_rows
 from steelyard.answers.contract import Answer, Column, Evidence, Figure, Table, Value
 from steelyard.answers.dimensions import Filter
 from steelyard.answers.holding_tables import (
@@ -129,7 +130,7 @@ def answer(rows: Rows, spec: HoldersSpec) -> Answer:
     Outside the stretch that is known every figure is Unknown and nothing is listed. Raises UsageError for an unknown dimension and for
     an empty store. Method: definitions 1 to 3; a sceptic runs ``kubectl get pods -A -o json`` and ``nvidia-smi -L``.
     """
-    reading = Reading(rows, SQL, grounds.SQL, dimensions.SQL)
+    reading = Reading(rows, SQL, scene_rows.SQL, grounds.SQL, dimensions.SQL)
     by = dimensions.chosen(spec.by, dimensions.HOLDING, reading)
     where = dimensions.filters(spec.where, dimensions.HOLDING, reading)
     times = grounds.known_times(reading)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Final
 
 from steelyard.answers import clipping, dimensions, grounds
@@ -18,6 +19,7 @@ from steelyard.answers.reading import Columns, Reading, Record
 from steelyard.primitives.i18n import _
 from steelyard.primitives.instant import HOUR_US, INSTANT_MAX, INSTANT_MIN, Instant, Window, format_instant
 
+SQL: Final = Path(__file__).with_suffix(".sql")
 CARD_PPM: Final = 1_000_000
 
 
@@ -367,6 +369,9 @@ def _bare_device(cluster: str, uuid: str, node: str | None) -> Record:
         "state_reason",
         "serial",
         "basis",
+        "slots_count",
+        "schedulable_memory_mib",
+        "mig_enabled",
     )
     return {
         **dict.fromkeys((*names, "device_index")),
