@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 import steelyard.answers
 from steelyard.answers.contract import Answer
-from steelyard.answers.story import WAITS_MIN, StorySpec, story
+from steelyard.answers.story import StorySpec, story
+from steelyard.answers.story_standing import WAITS_MIN
 from steelyard.definitions.kaplan_meier import Ends, kaplan_meier, remaining_quantile
 from steelyard.facts.base import Fact
 from steelyard.facts.event import Event
@@ -259,7 +260,7 @@ def test_the_quota_itself_tells_that_a_request_never_fits_whatever_the_word_says
             decision(1, "not_now", details='{"reasons":{"Insufficient nvidia.com/gpu":4}}'),
             "enough nvidia.com/gpu must become free on a node (it asks for 32 GPU); in the way on 4 nodes",
         ),
-        (decision(1, "not_now", details='{"reasons":{"node(s) were unschedulable":1}}'), "uncordon the nodes; in the way on 1 nodes"),
+        (decision(1, "not_now", details='{"reasons":{"node(s) were unschedulable":1}}'), "uncordon the nodes; in the way on 1 node"),
         (
             decision(1, "not_now", details='{"pending_preemptions_count":2}'),
             "nothing: 2 requests are being preempted for it",

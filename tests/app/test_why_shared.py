@@ -70,7 +70,8 @@ def test_what_would_have_to_change_has_the_numbers_of_the_case(case: Store, trut
     reasons = [row["what_would_have_to_change"] for row in told(case, "notebook-7", "changes")]
     for reason, nodes in truth["scheduler_messages"]["adhoc/notebook-7"]["reasons_nodes_count"].items():
         words = reason.split()[-1]
-        assert any(words in text and f"on {nodes} nodes" in text for text in reasons)
+        where = f"on {nodes} node" + ("" if nodes == 1 else "s")
+        assert any(words in text and text.endswith(where) for text in reasons)
 
 
 def test_the_twice_preempted_job_is_told_with_both_preemptors_as_far_as_they_are_known(case: Store, truth: Any) -> None:

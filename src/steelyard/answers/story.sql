@@ -60,7 +60,7 @@ SELECT epoch_us(greatest(
 SELECT
   d.demand_id, d.demand_kind, d.namespace, d.name, d.queue, d.local_queue, d.workload_kind, d.workload_name, d.tenant, d.person, d.person_basis,
   d.priority, d.gpu_milli, d.pods_count, epoch_us(d.created_at) AS created_us, epoch_us(d.ended_at) AS ended_us, d.end_kind, d.scheduler, d.phase,
-  d.attempts, epoch_us(d.first_seen_at) AS first_seen_us, epoch_us(d.last_seen_at) AS last_seen_us
+  d.attempts, d.is_kueue_pod, epoch_us(d.first_seen_at) AS first_seen_us, epoch_us(d.last_seen_at) AS last_seen_us
 FROM dim.demand AS d
 WHERE d.cluster = $cluster AND list_contains($demands, d.demand_id) AND coalesce(epoch_us(least(d.created_at, d.first_seen_at)), 0) <= $at_us
 ORDER BY d.ended_at IS NOT NULL, d.created_at DESC, d.demand_id;
@@ -78,7 +78,7 @@ WHERE d.cluster = $cluster AND list_contains($demands, d.demand_id)
 ORDER BY 5, 1, 4, 2;
 
 -- name: story_steps
-SELECT s.demand_id, epoch_us(s."at") AS at_us, s.step, s.step_no, s.basis, p.namespace, p.pod, p.node
+SELECT s.demand_id, epoch_us(s."at") AS at_us, s.step, s.step_no, s.basis, s.is_deactivation, p.namespace, p.pod, p.node
 FROM dim.step AS s
 LEFT JOIN dim.pod AS p ON p.cluster = s.cluster AND p.pod_uid = s.pod_uid
 WHERE s.cluster = $cluster AND list_contains($demands, s.demand_id)
@@ -178,6 +178,37 @@ WHERE w.cluster = $cluster AND list_contains($demands, w.demand_id) AND epoch_us
   AND (w.ended_at IS NULL OR epoch_us(w.ended_at) > $at_us)
 ORDER BY w.demand_id, w.started_at;
 
+-- name: story_all_waits
+SELECT
+  w.demand_id, w.demand_kind, w.stage, w.queue, w.segment, epoch_us(w.started_at) AS started_us, epoch_us(w.ended_at) AS ended_us,
+  w.ended_by, w.basis, w.unknown_reason
+FROM ledger.wait AS w
+WHERE w.cluster = $cluster AND list_contains($demands, w.demand_id) AND epoch_us(w.started_at) <= $at_us
+ORDER BY w.started_at, w.demand_id, w.segment, w.stage;
+
+-- name: story_gangs
+-- The latest word of each workload by then: whether it is active, and its evictions as its controller counts them.
+SELECT
+  object_uid AS demand_id, arg_max(active, occurred_at) AS active, arg_max(evictions, occurred_at) AS evictions, epoch_us(max(occurred_at)) AS seen_us,
+  epoch_us(min(occurred_at) FILTER (WHERE NOT active)) AS inactive_us
+FROM fact.gang
+WHERE cluster = $cluster AND list_contains($demands, object_uid) AND epoch_us(occurred_at) <= $at_us
+GROUP BY object_uid;
+
+-- name: story_requeues
+-- Each back-off that a controller told of, and when it was first seen so: when its count rose is not said.
+SELECT object_uid AS demand_id, requeue_count, epoch_us(requeue_at) AS until_us, epoch_us(min(occurred_at)) AS seen_us
+FROM fact.gang
+WHERE cluster = $cluster AND list_contains($demands, object_uid) AND requeue_count IS NOT NULL AND epoch_us(occurred_at) <= $at_us
+GROUP BY object_uid, requeue_count, requeue_at
+ORDER BY seen_us, object_uid, until_us;
+
+-- name: story_leaks
+SELECT demand_id, from_us, CASE WHEN NOT is_open THEN to_us END AS to_us, admitted, flavors
+FROM dim.quota_leak
+WHERE cluster = $cluster AND list_contains($demands, demand_id) AND from_us <= $at_us
+ORDER BY from_us, demand_id;
+
 -- name: story_queue
 SELECT d.demand_id, d.namespace, d.name, d.priority, d.gpu_milli, epoch_us(d.created_at) AS created_us
 FROM ledger.wait AS w
@@ -241,3 +272,43 @@ SELECT
   min(wait_us) FILTER (WHERE events > 0 AND survival <= 0.5 * (1 + 1e-9)) - $age_us AS p50_us,
   min(wait_us) FILTER (WHERE events > 0 AND survival <= 0.1 * (1 + 1e-9)) - $age_us AS p90_us
 FROM products;
+
+-- name: story_heard
+-- What events, decisions and refusals alone tell of, by kind, namespace and name: its uids, when it was told of, and the last verdict. Its tenant is by
+-- its namespace and name, since labels and queues of what nobody saw are not known.
+WITH words AS (
+  SELECT cluster, subject_kind AS kind, namespace, subject_name AS name, subject_uid AS uid, least(first_at, occurred_at) AS first_at, occurred_at AS last_at,
+    verdict
+  FROM fact.decision
+  WHERE subject_kind IN ('Pod', 'Workload', 'PodGroup', 'Job') AND (subject_name = $plain OR subject_uid = $typed)
+  UNION ALL
+  SELECT cluster, subject_kind, subject_namespace, subject_name, subject_uid, least(first_at, occurred_at), occurred_at, NULL
+  FROM fact.event
+  WHERE kind = 'kubernetes' AND subject_kind IN ('Pod', 'Workload', 'PodGroup', 'Job') AND (subject_name = $plain OR subject_uid = $typed)
+  UNION ALL
+  SELECT cluster, subject_kind, namespace, subject_name, NULL, occurred_at, occurred_at, 'rejected'
+  FROM fact.refusal
+  WHERE subject_kind IN ('Pod', 'Workload', 'PodGroup', 'Job') AND subject_name = $plain
+),
+named AS (
+  SELECT *
+  FROM words
+  WHERE name IS NOT NULL AND ($cluster::VARCHAR IS NULL OR cluster = $cluster) AND ($kind::VARCHAR IS NULL OR kind = $kind)
+    AND (uid = $typed OR (name = $plain AND ($namespace::VARCHAR IS NULL OR namespace = $namespace)))
+),
+tenants AS (
+  SELECT n.namespace, n.name, arg_min(coalesce(t.tenant, tenant_rule_value(t.attribute, t.key, n.namespace, '{}', '{}', n.name, NULL)), t.position) AS tenant
+  FROM (SELECT DISTINCT namespace, name FROM named) AS n
+  JOIN dim.tenant_rule AS t
+    ON tenant_rule_matches(tenant_rule_value(t.attribute, t.key, n.namespace, '{}', '{}', n.name, NULL), t.like_pattern)
+  GROUP BY n.namespace, n.name
+)
+SELECT
+  n.cluster, n.kind, n.namespace, n.name, n.uid, epoch_us(min(n.first_at)) AS first_us, epoch_us(max(n.last_at)) AS last_us,
+  arg_max(n.verdict, n.last_at) FILTER (WHERE n.verdict IS NOT NULL) AS verdict,
+  epoch_us(max(n.last_at) FILTER (WHERE n.verdict IS NOT NULL)) AS verdict_us, coalesce(any_value(t.tenant), 'unmapped') AS tenant
+FROM named AS n
+LEFT JOIN tenants AS t ON t.name = n.name AND t.namespace IS NOT DISTINCT FROM n.namespace
+WHERE $tenant::VARCHAR IS NULL OR coalesce(t.tenant, 'unmapped') = $tenant
+GROUP BY n.cluster, n.kind, n.namespace, n.name, n.uid
+ORDER BY n.cluster, n.namespace, n.name, n.kind, n.uid;

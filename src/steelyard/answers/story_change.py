@@ -2,12 +2,12 @@
 
 ``story`` calls ``standing_word`` and ``changes``. Nothing here guesses: each sentence comes from a field that the decider's grammar yielded, or
 from the quota as it was last seen. The trick to know: a word is evidence and no truth. Where the queue's whole capacity is known and smaller
-than what is asked for, the request never fits, whatever the scheduler says.
+than what is asked for, the request never fits, whatever the scheduler says. Whoever is confined to a tenant gets what was parsed, and no
+free text (``tenant_words``).
 """
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,13 +15,15 @@ from typing import Any, Final
 
 from steelyard.answers.reading import Record
 from steelyard.answers.story_lines import amount, cut
-from steelyard.primitives.i18n import _
+from steelyard.answers.tenant_words import decider_told, details_of, rule_told
+from steelyard.primitives.i18n import _, ngettext
 from steelyard.primitives.instant import Instant
 
 REFUSALS: Final = frozenset({"not_now", "never_fits", "misconfigured", "rejected", "deactivated"})
 _CARDS: Final = frozenset({"gpu", "pgpu", "npu"})
 _TAINT: Final = re.compile(r"untolerated taint\(?s?\)?\s*(\{[^{}]{0,300}\})?")
 _INSUFFICIENT: Final = "Insufficient "
+_KUEUE_GATE: Final = "kueue.x-k8s.io/admission"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +45,7 @@ def standing_word(words: Sequence[Record], since: Instant) -> Record | None:
 
 def _is_echo(word: Record) -> bool:
     """What a controller says of an eviction that came before is no refusal."""
-    return bool(_details(word).get("after") == "evicted")
+    return bool(details_of(word).get("after") == "evicted")
 
 
 def fit_of(word: Record | None, gpu_milli: int | None, quota: Sequence[Record]) -> tuple[str | None, str | None]:
@@ -71,10 +73,19 @@ def _above_capacity(gpu_milli: int | None, quota: Sequence[Record]) -> Record | 
 
 
 def changes(
-    word: Record | None, demand: Record, stage: str, quota: Sequence[Record], queue: Record | None
+    word: Record | None,
+    demand: Record,
+    stage: str,
+    quota: Sequence[Record],
+    queue: Record | None,
+    *,
+    confined: bool = False,
 ) -> list[Change]:
-    """What would have to change, the most telling first; empty where nobody said what is short."""
-    found = list(_of_queue(queue))
+    """What would have to change, the most telling first; empty where nobody said what is short.
+
+    ``confined``: for a viewer of one tenant, without anything that may name somebody else, and without what others keep of the quota.
+    """
+    found = list(_of_queue(queue, confined))
     above = _above_capacity(demand["gpu_milli"], quota)
     told = word is not None and word["verdict"] == "never_fits" and word["limit_milli"] is not None
     if above is not None and not told:
@@ -82,26 +93,38 @@ def changes(
         found += _less_or_more(demand["gpu_milli"], limit, resource, flavor, demand["queue"], _("the queue's quota"))
     if word is None:
         return found
-    basis = _("{by}: {verdict}").format(by=word["decided_by"] or "?", verdict=word["rule"] or word["verdict"])
+    basis = basis_of(word, confined)
     if word["verdict"] == "never_fits" and word["limit_milli"] is not None:
         asked = word["asked_milli"] if word["asked_milli"] is not None else demand["gpu_milli"]
         found += _less_or_more(asked, word["limit_milli"], word["resource"], word["flavor"], demand["queue"], basis)
     elif word["missing_milli"] is not None:
         found.append(_missing(word, demand, basis))
-    found += _leaked(quota, word)
-    found += [Change(text, basis=basis) for text in _of_details(_details(word), demand)]
+    if not confined:
+        found += _leaked(quota, word)
+    found += [Change(text, basis=basis) for text in _of_details(details_of(word), demand, confined)]
     if stage == "gate" and not found:
-        found.append(
-            Change(
-                _("whoever set its scheduling gate has to take it away: Kueue does so when it admits it"), basis=basis
-            )
-        )
-    if not found and word["message"]:
+        found.append(Change(_of_gate(word, demand), basis=basis))
+    if not found and word["message"] and not confined:
         found.append(Change(_("what its decider names: {message}").format(message=cut(word["message"])), basis=basis))
     return found
 
 
-def _of_queue(queue: Record | None) -> Iterator[Change]:
+def basis_of(word: Record, confined: bool = False) -> str:
+    """Who said it, and by which rule."""
+    rule = rule_told(word["rule"]) or word["verdict"]
+    return _("{by}: {verdict}").format(by=decider_told(word["decided_by"], confined) or "?", verdict=rule)
+
+
+def _of_gate(word: Record, demand: Record) -> str:
+    if demand.get("demand_kind") == "pod" and word["rule"] == _KUEUE_GATE:
+        return _(
+            "Kueue has to make a Workload for it and admit that, and none was seen: look whether Kueue manages pods of namespace {namespace} and "
+            "whether LocalQueue {queue} is there; else take the gate and the label kueue.x-k8s.io/queue-name away"
+        ).format(namespace=demand.get("namespace") or "?", queue=demand.get("local_queue") or demand["queue"] or "?")
+    return _("whoever set its scheduling gate has to take it away: Kueue does so when it admits it")
+
+
+def _of_queue(queue: Record | None, confined: bool) -> Iterator[Change]:
     if queue is None:
         return
     if queue["stop_policy"] not in (None, "", "None"):
@@ -110,7 +133,7 @@ def _of_queue(queue: Record | None) -> Iterator[Change]:
             basis=_("the queue"),
         )
     elif queue["state"] in ("inactive", "closing", "closed"):
-        message = f": {cut(queue['state_message'])}" if queue["state_message"] else ""
+        message = f": {cut(queue['state_message'])}" if queue["state_message"] and not confined else ""
         yield Change(
             _("its queue is {state}{message}").format(state=queue["state"], message=message), basis=_("the queue")
         )
@@ -150,40 +173,61 @@ def _leaked(quota: Sequence[Record], word: Record) -> Iterator[Change]:
             yield Change(text, row["resource"], None, row["leaked_milli"], _("ledger quota"))
 
 
-def _of_details(details: Mapping[str, Any], demand: Record) -> Iterator[str]:
+def _of_details(details: Mapping[str, Any], demand: Record, confined: bool) -> Iterator[str]:
     """Sentences from what the grammars yield."""
     reasons = details.get("reasons")
     for reason, nodes in sorted(reasons.items()) if isinstance(reasons, dict) else ():
-        yield _of_reason(str(reason), nodes, demand)
+        known = rule_told(str(reason), confined)
+        yield _of_reason(_("another reason") if known is None else known, nodes, demand)
     pod_sets = details.get("pod_sets")
-    for pod_set, said in sorted(pod_sets.items()) if isinstance(pod_sets, dict) else ():
+    for pod_set, said in sorted(pod_sets.items()) if isinstance(pod_sets, dict) and not confined else ():
         for text in said if isinstance(said, list) else ():
             if isinstance(text, str) and "quota" not in text:
                 yield _("pod set {pod_set}: {text}").format(pod_set=pod_set, text=cut(text))
-    if isinstance(details.get("pending_preemptions_count"), int):
-        yield _("nothing: {count} requests are being preempted for it").format(
-            count=details["pending_preemptions_count"]
-        )
+    preempted = details.get("pending_preemptions_count")
+    if isinstance(preempted, int):
+        yield ngettext(
+            "nothing: {count} request is being preempted for it",
+            "nothing: {count} requests are being preempted for it",
+            preempted,
+        ).format(count=preempted)
     if details.get("queue_name"):
-        yield _("{kind} {name} {state}: make it, or name another").format(
-            kind=details.get("queue_kind", _("queue")),
-            name=details["queue_name"],
-            state=details.get("queue_state", "?"),
-        )
+        yield _of_missing_queue(details, demand, confined)
     for check in details.get("checks") or () if isinstance(details.get("checks"), list) else ():
         if isinstance(check, dict):
+            message = "-" if confined else cut(str(check.get("message") or "-"))
             yield _("admission check {name} is {state}: {message}").format(
-                name=check.get("name", "?"),
-                state=check.get("state", "?"),
-                message=cut(str(check.get("message") or "-")),
+                name=check.get("name", "?"), state=check.get("state", "?"), message=message
             )
+
+
+def _of_missing_queue(details: Mapping[str, Any], demand: Record, confined: bool) -> str:
+    """What would let a request in whose queue is not there, or does not serve."""
+    kind, name, state = (str(details.get(f"queue_{part}") or "?") for part in ("kind", "name", "state"))
+    namespace = str(demand.get("namespace") or "?")
+    if kind == "ClusterQueue" and confined and name != demand["queue"]:
+        name = "?"
+    if kind == "LocalQueue" and state == "doesn't exist":
+        return _(
+            "make LocalQueue {name} in namespace {namespace}, or name another in its label kueue.x-k8s.io/queue-name"
+        ).format(name=name, namespace=namespace)
+    if state == "is stopped":
+        return _("{kind} {name} is stopped: set its spec.stopPolicy to None, or name another").format(
+            kind=kind, name=name
+        )
+    if state == "is inactive":
+        return _("{kind} {name} is inactive: mend what its condition Active names, or name another").format(
+            kind=kind, name=name
+        )
+    return _("{kind} {name} does not exist or is being deleted: make it, or name another").format(kind=kind, name=name)
 
 
 def _of_reason(reason: str, nodes: object, demand: Record) -> str:
     """What one of a scheduler's reasons asks for, and on how many nodes it stands in the way."""
     taint = _TAINT.search(reason)
     if reason.startswith(_INSUFFICIENT):
-        asked = _(" (it asks for {asked} GPU)").format(asked=amount(demand["gpu_milli"])) if "gpu" in reason else ""
+        knows = "gpu" in reason and demand["gpu_milli"] is not None
+        asked = _(" (it asks for {asked} GPU)").format(asked=amount(demand["gpu_milli"])) if knows else ""
         text = _("enough {resource} must become free on a node{asked}").format(
             resource=reason.removeprefix(_INSUFFICIENT), asked=asked
         )
@@ -195,12 +239,8 @@ def _of_reason(reason: str, nodes: object, demand: Record) -> str:
         text = _("match its node selector or affinity: {reason}").format(reason=cut(reason))
     else:
         text = cut(reason)
-    return _("{text}; in the way on {nodes} nodes").format(text=text, nodes=nodes)
-
-
-def _details(word: Record) -> dict[str, Any]:
-    try:
-        found = json.loads(word["details"] or "{}")
-    except (ValueError, RecursionError):
-        return {}
-    return found if isinstance(found, dict) else {}
+    if not isinstance(nodes, int):
+        return text
+    return ngettext("{text}; in the way on {nodes} node", "{text}; in the way on {nodes} nodes", nodes).format(
+        text=text, nodes=nodes
+    )

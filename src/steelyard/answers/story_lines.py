@@ -2,7 +2,7 @@
 
 ``story`` sorts the lines by time. The trick to know: one happening is told by many sources, and the facts keep them all; here a step that
 the object dates takes the decider's words in, and a refusal that repeats is one line with its count, first and last. Whoever is
-confined to a tenant gets no sentence that names somebody else's object: those words are left out, the happening is not.
+confined to a tenant gets no free text, which may name somebody else's object: rules, counts and amounts are told, the happening is not left out.
 """
 
 from __future__ import annotations
@@ -10,10 +10,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Final
 
 from steelyard.answers.reading import Record
-from steelyard.primitives.i18n import _
+from steelyard.answers.tenant_words import decider_told, rule_told, words_told
+from steelyard.primitives.i18n import _, ngettext
 from steelyard.primitives.instant import SECOND_US, DurationUs, Instant
 
 _SAME_US: Final = 2 * SECOND_US
@@ -30,6 +32,11 @@ _STEP_OF: Final = {
     "bound": "scheduled",
 }
 """Verdicts that tell of a step."""
+_OF_DOOR: Final[Mapping[str, frozenset[str]]] = {
+    "admission_check": frozenset({"rejected", "deactivated"}),
+    "misconfigured": frozenset({"misconfigured"}),
+}
+"""Verdicts that tell the same as a refusal by the queue itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,30 +77,58 @@ def lines_of_steps(
     demands: Mapping[str, Record],
     demand_of: Mapping[tuple[str, str], str],
     confined: bool,
+    at: Instant,
 ) -> tuple[list[StoryLine], set[int]]:
-    """The lines of the steps, and which decisions (by place) they took in. ``demands``: by id; ``demand_of``: (kind, uid or name)."""
+    """The lines of the steps until ``at``, and which decisions (by place) they took in. ``demands``: by id; ``demand_of``: (kind, uid or name).
+
+    ``steps``: also those after it, since the end of a back-off is told beforehand.
+    """
+    backed_off = {
+        (step["demand_id"], step["at_us"])
+        for step, after in pairwise(sorted(steps, key=lambda step: (step["demand_id"], step["at_us"], step["step_no"])))
+        if step["step"] == "released" and after["step"] == "backoff_until" and after["demand_id"] == step["demand_id"]
+    }
     found, taken = [], set[int]()
+    given_up: dict[str, bool] = {}
     for step in steps:
-        near = [
-            place
-            for place, word in enumerate(decisions)
-            if _STEP_OF.get(word["verdict"]) == step["step"]
-            and demand_of_word(word, demand_of) == step["demand_id"]
-            and abs(word["first_us"] - step["at_us"]) <= _SAME_US
-        ]
+        if step["at_us"] > at:
+            continue
+        demand_id = step["demand_id"]
+        near = words_near(step, decisions, demand_of)
         taken |= set(near)
         words = [decisions[place] for place in near]
+        before = given_up.get(demand_id, False)
+        if step["step"] == "evicted":
+            given_up[demand_id] = bool(step["is_deactivation"])
+        elif step["step"] in ("reserved", "admitted", "running"):
+            given_up[demand_id] = False
+        if step["step"] == "abandoned" and step["basis"] == "watch" and before:
+            continue
         found.append(
             StoryLine(
                 step["at_us"],
-                step["step"],
-                _step_text(step, demands[step["demand_id"]], words, confined),
-                _step_source(step, words),
-                label_of(demands[step["demand_id"]]),
+                "deactivated" if step["step"] == "evicted" and step["is_deactivation"] else step["step"],
+                _step_text(step, demands[demand_id], words, confined, before, (demand_id, step["at_us"]) in backed_off),
+                _step_source(step, words, confined),
+                label_of(demands[demand_id]),
                 rank=step["step_no"],
             )
         )
     return found, taken
+
+
+def words_near(step: Record, decisions: Sequence[Record], demand_of: Mapping[tuple[str, str], str]) -> list[int]:
+    """The places of the decisions that tell of this step."""
+    verdicts = {verdict for verdict, name in _STEP_OF.items() if name == step["step"]}
+    if step["step"] == "evicted" and step["is_deactivation"]:
+        verdicts.add("rejected")
+    return [
+        place
+        for place, word in enumerate(decisions)
+        if word["verdict"] in verdicts
+        and demand_of_word(word, demand_of) == step["demand_id"]
+        and abs(word["first_us"] - step["at_us"]) <= _SAME_US
+    ]
 
 
 def demand_of_word(word: Record, demand_of: Mapping[tuple[str, str], str]) -> str | None:
@@ -116,7 +151,9 @@ def _asked(demand: Record) -> str:
         else [_("asked for {gpus} GPU").format(gpus=amount(demand["gpu_milli"]))]
     )
     if (demand["pods_count"] or 1) > 1:
-        parts.append(_("in {count} pods").format(count=demand["pods_count"]))
+        parts.append(
+            ngettext("in {count} pod", "in {count} pods", demand["pods_count"]).format(count=demand["pods_count"])
+        )
     if demand["local_queue"] or demand["queue"]:
         parts.append(_("in queue {queue}").format(queue=demand["local_queue"] or demand["queue"]))
     if demand["person"]:
@@ -124,7 +161,9 @@ def _asked(demand: Record) -> str:
     return " ".join(parts)
 
 
-def _step_text(step: Record, demand: Record, words: Sequence[Record], confined: bool) -> str:
+def _step_text(
+    step: Record, demand: Record, words: Sequence[Record], confined: bool, is_given_up: bool, is_backed_off: bool
+) -> str:
     pod, node = step["pod"], step["node"]
     queue = next((word["queue"] for word in words if word["queue"]), None)
     texts = {
@@ -132,7 +171,11 @@ def _step_text(step: Record, demand: Record, words: Sequence[Record], confined: 
         "reserved": _("quota reserved in queue {queue}").format(queue=queue) if queue else _("quota reserved"),
         "admitted": _("admitted"),
         "evicted": _("evicted: it has to give its quota back"),
-        "released": _("its quota is given back; it waits anew"),
+        "released": _("its quota is given back; it is deactivated and does not wait")
+        if is_given_up
+        else _("its quota is given back; it waits for the end of its back-off")
+        if is_backed_off
+        else _("its quota is given back; it waits anew"),
         "backoff_until": _("from here on it may be tried again"),
         "ungated": _("its gate is gone: a scheduler may look at it"),
         "scheduled": _("placed on node {node}").format(node=node)
@@ -143,12 +186,27 @@ def _step_text(step: Record, demand: Record, words: Sequence[Record], confined: 
         "abandoned": _("given up: deleted or deactivated before it was served"),
     }
     text = texts[step["step"]]
-    rules = sorted({word["rule"] for word in words if word["rule"]} - {"QuotaReserved", "Admitted"})
+    if step["step"] == "evicted" and step["is_deactivation"]:
+        text = deactivated_text(next((word["rule"] for word in words if word["verdict"] == "deactivated"), None))
+    told = {rule_told(word["rule"], confined) for word in words}
+    rules = sorted({rule for rule in told if rule} - {"QuotaReserved", "Admitted"})
     if rules:
         text += f" ({', '.join(rules)})"
     if step["step"] == "evicted" and not confined:
         text += _said(words)
     return f"{text} [pod {pod}]" if pod else text
+
+
+def deactivated_text(rule: str | None) -> str:
+    """A deactivation, by which limit."""
+    limit = rule or ""
+    if limit.endswith("AdmissionCheck"):
+        return _("deactivated, since an admission check rejected it")
+    if limit.endswith("RequeuingLimitExceeded"):
+        return _("deactivated, since it was requeued as often as its limit allows")
+    if limit.endswith("MaximumExecutionTimeExceeded"):
+        return _("deactivated, since it ran longer than it may")
+    return _("deactivated: it does not wait until it is made active again")
 
 
 def _said(words: Sequence[Record]) -> str:
@@ -161,7 +219,7 @@ def cut(text: str) -> str:
     return text if len(text) <= _CHARACTERS_MAX else text[: _CHARACTERS_MAX - 3] + "..."
 
 
-def _step_source(step: Record, words: Sequence[Record]) -> str:
+def _step_source(step: Record, words: Sequence[Record], confined: bool) -> str:
     basis = {
         "object": _("its own stamp"),
         "audit": _("audit log"),
@@ -169,7 +227,7 @@ def _step_source(step: Record, words: Sequence[Record]) -> str:
         "trace": _("trace"),
         "watch": _("first seen so, not stamped"),
     }
-    deciders = sorted({word["decided_by"] for word in words if word["decided_by"]})
+    deciders = sorted({told for word in words if (told := decider_told(word["decided_by"], confined))})
     return basis[step["basis"]] + (f"; {', '.join(deciders)}" if deciders else "")
 
 
@@ -188,22 +246,16 @@ def lines_of_decisions(
             continue
         if word["verdict"] == "not_now" and '"after":"evicted"' in word["details"]:
             continue
-        heads = {
-            "not_now": _("not now"),
-            "never_fits": _("never fits"),
-            "rejected": _("rejected"),
-            "misconfigured": _("misconfigured"),
-            "evicted": _("evicted"),
-            "deactivated": _("deactivated"),
-        }
-        head = heads.get(word["verdict"], str(word["verdict"]))
-        about_others = confined and _STEP_OF.get(word["verdict"]) == "evicted"
-        text = head + (f" ({word['rule']})" if word["rule"] and word["rule"] != word["message"] else "")
-        if not about_others and word["message"]:
-            text += f": {cut(word['message'])}"
+        head = verdict_word(word["verdict"])
+        rule = rule_told(word["rule"], confined)
+        is_said = rule_told(word["rule"]) is None and (word["rule"] or "") in (word["message"] or "")
+        text = head + (f" ({rule})" if rule and not is_said else "")
+        said = words_told(word) if confined else cut(word["message"] or "")
+        if said:
+            text += f": {said}"
         if word["subject_kind"] == "Pod":
             text += f" [pod {word['subject_name']}]"
-        source = f"{word['decided_by'] or '?'}; {word['evidence']}"
+        source = f"{decider_told(word['decided_by'], confined) or '?'}; {word['evidence']}"
         found.append(
             StoryLine(
                 word["first_us"],
@@ -217,6 +269,22 @@ def lines_of_decisions(
             )
         )
     return found
+
+
+def verdict_word(verdict: str) -> str:
+    """What a verdict is called; a code that has no word stays as it is."""
+    return {
+        "not_now": _("not now"),
+        "never_fits": _("never fits"),
+        "rejected": _("rejected"),
+        "misconfigured": _("misconfigured"),
+        "evicted": _("evicted"),
+        "deactivated": _("deactivated"),
+        "reserved": _("quota reserved"),
+        "admitted": _("admitted"),
+        "scheduled": _("placed"),
+        "bound": _("placed"),
+    }.get(verdict, verdict)
 
 
 def lines_of_preemptions(rows: Sequence[Record], labels: Mapping[str, str], tenant: str | None) -> list[StoryLine]:
@@ -235,7 +303,7 @@ def lines_of_preemptions(rows: Sequence[Record], labels: Mapping[str, str], tena
                 text += "; " + _("priority {victim} gives way to {preemptor}").format(
                     victim=priorities[0], preemptor=priorities[1]
                 )
-            source = f"{row['decided_by'] or '?'}; {row['evidence']}"
+            source = f"{decider_told(row['decided_by'], tenant is not None) or '?'}; {row['evidence']}"
             if row["time_basis"] == "before":
                 source += "; " + _("then or earlier")
             found.append(
@@ -255,7 +323,17 @@ def _other(row: Record, side: str) -> str:
     return name + (_(" of queue {queue}").format(queue=queue) if queue else "")
 
 
-def lines_of_refusals(rows: Sequence[Record], label: str) -> list[StoryLine]:
+def is_told(refusal: Record, words: Sequence[Record]) -> bool:
+    """Whether decisions about the same request tell of this refusal already, as those of its queue do."""
+    verdicts = _OF_DOOR.get(refusal["refused_by"] or "", frozenset())
+    if refusal["response_code"]:
+        return False
+    return any(
+        word["verdict"] in verdicts and abs(word["first_us"] - refusal["first_us"]) <= _SAME_US for word in words
+    )
+
+
+def lines_of_refusals(rows: Sequence[Record], label: str, confined: bool) -> list[StoryLine]:
     """What the door turned away: by quota, rights, webhooks, budgets."""
     found = []
     for row in rows:
@@ -263,9 +341,10 @@ def lines_of_refusals(rows: Sequence[Record], label: str) -> list[StoryLine]:
         text = _("refused at the door ({by}): {verb} {subject}").format(
             by=row["refused_by"], verb=row["verb"], subject=subject
         )
-        if row["message"]:
+        if row["message"] and not confined:
             text += f": {cut(row['message'])}"
-        source = _("{user}; API server").format(user=row["user"] or "?") if row["response_code"] else _("its queue")
+        user = decider_told(row["user"], confined) or "?"
+        source = _("{user}; API server").format(user=user) if row["response_code"] else _("its queue")
         last = row["last_us"] if row["last_us"] > row["first_us"] else None
         found.append(
             StoryLine(
@@ -311,8 +390,8 @@ def lines_of_events(
         demand = demand_of.get((row["subject_kind"], f"{row['subject_namespace'] or ''}/{row['subject_name']}"))
         if demand is None or (confined and _OF_OTHERS.search(row["reason"] or "")):
             continue
-        text = row["reason"] or _("event")
-        if row["message"]:
+        text = rule_told(row["reason"], confined) or _("event")
+        if row["message"] and not confined:
             text += f": {cut(row['message'])}"
         if row["subject_kind"] == "Pod":
             text += f" [pod {row['subject_name']}]"
@@ -323,7 +402,7 @@ def lines_of_events(
                 row["first_us"],
                 "event",
                 text,
-                _("event; {by}").format(by=row["component"] or "?"),
+                _("event; {by}").format(by=decider_told(row["component"], confined) or "?"),
                 labels[demand],
                 times,
                 last,

@@ -36,8 +36,8 @@ class Named:
         return f"{self.kind} {self.namespace}/{self.name}"
 
 
-def named(reading: Reading, typed: str, kind: str | None, cluster: str | None, tenant: str | None) -> Named:
-    """The one thing of that name. Raises UsageError, with the nearest names or with those that it may be, where there is none or more than one."""
+def named(reading: Reading, typed: str, kind: str | None, cluster: str | None, tenant: str | None) -> Named | None:
+    """The one thing of that name; None where there is none. Raises UsageError with those that it may be where there is more than one."""
     if kind is not None and kind not in KINDS:
         raise UsageError(
             _("a request is a {kinds}; found {found}").format(kinds=", ".join(KINDS), found=repr(kind[:_SHOWN_MAX]))
@@ -50,16 +50,23 @@ def named(reading: Reading, typed: str, kind: str | None, cluster: str | None, t
         key = (row["cluster"], row["kind"], row["namespace"] or "", row["name"] or "")
         found.setdefault(key, set()).add(row["demand_id"])
     if not found:
-        near = [row["shown"] for row in reading.run("story_near", **bound, listed_max=_NEAR_MAX)]
-        raise UsageError(
-            _("no request is called {name}; the nearest are: {near}").format(
-                name=repr(typed[:_SHOWN_MAX]), near=", ".join(near) or _("none")
-            )
-        )
+        return None
     chosen = _all_of_them(found)
     if chosen is None:
-        raise _ambiguous(typed, sorted(found))
+        raise ambiguous(typed, sorted(found))
     return Named(*chosen, demands=tuple(sorted(found[chosen])))
+
+
+def nothing_so_called(reading: Reading, typed: str, tenant: str | None) -> UsageError:
+    """The refusal of a name that nothing has, with the nearest names."""
+    plain = typed.strip().rpartition("/")[2]
+    near = reading.run("story_near", typed=typed.strip(), plain=plain, tenant=tenant, listed_max=_NEAR_MAX)
+    shown = ", ".join(row["shown"] for row in near)
+    return UsageError(
+        _("no request is called {name}; the nearest are: {near}").format(
+            name=repr(typed[:_SHOWN_MAX]), near=shown or _("none")
+        )
+    )
 
 
 def _all_of_them(found: dict[tuple[str, str, str, str], set[str]]) -> tuple[str, str, str, str] | None:
@@ -72,7 +79,8 @@ def _all_of_them(found: dict[tuple[str, str, str, str], set[str]]) -> tuple[str,
     return first if same_place and all(found[key] <= found[first] for key in order) else None
 
 
-def _ambiguous(typed: str, keys: Sequence[tuple[str, str, str, str]]) -> UsageError:
+def ambiguous(typed: str, keys: Sequence[tuple[str, str, str, str]]) -> UsageError:
+    """Which things a name may be: cluster, kind, namespace and name of each."""
     clusters = {key[0] for key in keys}
     shown = [
         f"{kind} {namespace}/{name}" + (f" ({cluster})" if len(clusters) > 1 else "")
