@@ -336,6 +336,8 @@ DEVIATION: Final = Ledger(
     sql_file="deviation.sql",
     open_when=_RUNNING_GRAIN,
     closed_by={"device_sample": ("reduced", "dropped"), "process_sample": ("reduced", "dropped")},
+    findings_file="deviation_findings.sql",
+    stages=("deviation_now", "deviation_held"),
     hours="deviation_hour",
     window_stages=("usage_stretch", "usage_process", "usage_holder", "deviation_partition", "deviation_span"),
 )

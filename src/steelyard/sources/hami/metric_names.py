@@ -97,5 +97,6 @@ LABELS: Final[dict[str, tuple[str, ...]]] = {
     "ci": ("compute_instance_id",),
     "mig_uuid": ("mig_uuid",),
     "profile": ("profile",),
+    "type": ("device_type", "devicetype"),
 }
 """A label's meaning -> its spellings, the newest first."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 import msgspec
@@ -20,6 +21,7 @@ from steelyard.facts.base import Fact
 from steelyard.facts.device_sample import DeviceSample
 from steelyard.facts.metric_sample import MetricSample
 from steelyard.facts.partition_sample import PartitionSample
+from steelyard.facts.source_status import SourceStatus
 from steelyard.facts.unit import Unit
 from steelyard.primitives.i18n import ngettext
 from steelyard.primitives.instant import AT_OBSERVATION, Instant
@@ -30,6 +32,7 @@ from steelyard.sources.hami.metric_names import (
     DERIVED,
     HOST,
     MIG,
+    MONITOR,
     NAMES,
     QUOTA,
     SCHEDULER,
@@ -48,6 +51,8 @@ BYTES_MAX: Final = float(2**46)  # 64 TiB: above any board; an unsigned underflo
 RATIO_SLACK: Final = 1.05
 FRESH_KERNEL_SECONDS: Final = 5.0
 NO_LIMIT: Final = "no limit is set"
+DEVICE_TYPE: Final = "hami_device_type"
+"""A row of our own: which model the monitor's labels name for a card."""
 _LEVEL_TYPED_COUNTER: Final = "Device_memory_desc_of_container"
 _COMPONENT_NAMES: Final = [name for name, meaning in NAMES.items() if meaning.subject == COMPONENT]
 
@@ -72,6 +77,7 @@ class _Round:
         self._refusals = Refusals(ctx, SOURCE)
         self._groups: dict[Key, Group] = defaultdict(Group)
         self._twice: dict[tuple[str, str], int] = defaultdict(int)
+        self._percents: Mapping[tuple[Instant, str], Percents] = {}
 
     def read(self, points: Iterable[MetricPoint]) -> Iterator[Fact]:
         rows: list[Row] = []
@@ -84,8 +90,11 @@ class _Round:
             self._tally.repeat(row.name)
         for row in kept:
             self._group(row)
+        self._percents = _percents(self._groups)
         for key, group in sorted(self._groups.items(), key=lambda item: item[0]):
             yield from self._facts(key, group)
+        yield from self._types(kept)
+        yield from self._gap(kept)
         yield from self._singles([row for row in kept if row.meaning.subject in (QUOTA, MIG, BUILD, "count")])
         yield from self._notes(kept)
         yield from self._refusals.rest()
@@ -199,20 +208,27 @@ class _Round:
                 return Unknown(NO_LIMIT)
             return int(total) // MIB
         if column == "sm_ratio":
-            return (yield from self._share(total, who, uuid))
+            return (yield from self._share(total, who, uuid, rows[0].at))
         if unit == "percent":
             return int(total) if column == "cores_allocated_percent" else total / 100
         return total
 
-    def _share(self, percent: float, who: str, uuid: str) -> Generator[Fact, None, float | Unknown]:
+    def _share(self, percent: float, who: str, uuid: str, at: Instant) -> Generator[Fact, None, float | Unknown]:
         """Percent of a card as 0 to 1; above 105 it is not known (a sum over processes that were not sampled together)."""
         if percent <= 100:
             return round(percent / 100, 6)
+        card = self._percents.get((at, uuid), Percents())
         yield from self._refusals.find(
             "utilisation_over_100",
             f"pod {who}" if who else f"device {uuid}",
             f"{percent:g} percent of one card: samples of several processes were added up",
-            evidence={"device_uuid": uuid, "raw_percent": percent, "clamped_percent": 100},
+            evidence={
+                "device_uuid": uuid,
+                "raw_percent": percent,
+                "clamped_percent": 100,
+                "device_utilisation_percent": card.device,
+                "sum_over_containers_after_clamp_percent": card.containers,
+            },
         )
         return 1.0 if percent <= 100 * RATIO_SLACK else Unknown(f"prof_suspect: {percent:g} percent of one card")
 
@@ -222,7 +238,7 @@ class _Round:
         for column in group.rows:
             rows = group.best(column)
             if rows[0].meaning.unit == "percent" and rows[0].value == rows[0].value and rows[0].value >= 0:
-                value: float | Unknown | None = yield from self._share(rows[0].value, "", uuid)
+                value: float | Unknown | None = yield from self._share(rows[0].value, "", uuid, at)
             else:
                 value = yield from self._value(column, rows[:1], "/", uuid, group)
             if isinstance(value, Unknown):
@@ -281,6 +297,44 @@ class _Round:
                     "metrics": _COMPONENT_NAMES,
                 },
             )
+
+    def _gap(self, rows: Sequence[Row]) -> Iterator[Fact]:
+        """How far apart rounds may lie, so that a sample stands for the time until the next; nothing where nobody declares it."""
+        gap_max_us = self._ctx.expected_interval_us
+        if not rows or gap_max_us is None or not self._memory.is_news("gap", gap_max_us, self._now):
+            return
+        scope = f"node/{self._ctx.node}" if self._ctx.node is not None else "cluster"
+        yield SourceStatus(
+            cluster=self._ctx.cluster,
+            source=SOURCE,
+            natural_key=f"{SOURCE}/{scope}",
+            occurred_at=max(row.at for row in rows),
+            observed_at=self._ctx.observed_at,
+            kind=SOURCE,
+            scope=scope,
+            status="ok",
+            objects_count=len({row.uuid for row in rows if row.uuid is not None}),
+            gap_max_us=gap_max_us,
+        )
+
+    def _types(self, rows: Sequence[Row]) -> Iterator[Fact]:
+        """What the monitor calls the model of each card, to be held against the node's register; said again each hour only."""
+        for row in {row.uuid: row for row in rows if row.meaning.subject == HOST and row.labels.get("type")}.values():
+            word = row.labels["type"][:200]
+            if self._memory.is_news(f"type/{row.uuid}", word, self._now if row.at == AT_OBSERVATION else row.at):
+                labels = _json({"device_uuid": str(row.uuid), "device_type": word})
+                yield MetricSample(
+                    cluster=self._ctx.cluster,
+                    source=SOURCE,
+                    natural_key=f"{DEVICE_TYPE}{labels}",
+                    occurred_at=row.at,
+                    observed_at=self._ctx.observed_at,
+                    family=MONITOR,
+                    metric=DEVICE_TYPE,
+                    labels=labels,
+                    value=1.0,
+                    node=row.node or self._ctx.node,
+                )
 
     def _singles(self, rows: Sequence[Row]) -> Iterator[Fact]:
         best: dict[tuple[Instant, str, str], Row] = {}
@@ -431,6 +485,27 @@ class _Round:
 
     def _note(self, code: str, metric: str, message: str, evidence: Mapping[str, object]) -> Iterator[Fact]:
         yield from self._refusals.find(code, f"metric {metric}", message, severity="info", evidence=evidence)
+
+
+@dataclass(frozen=True, slots=True)
+class Percents:
+    """Of one card in one round: its own utilisation, and the sum of its containers', each at most 100. None = not told."""
+
+    device: float | None = None
+    containers: float | None = None
+
+
+def _percents(groups: Mapping[Key, Group]) -> Mapping[tuple[Instant, str], Percents]:
+    device: dict[tuple[Instant, str], float] = {}
+    containers: dict[tuple[Instant, str], float] = defaultdict(float)
+    for (at, subject, uuid, *_who), group in groups.items():
+        if subject == HOST and (rows := group.best("util_gpu_ratio")):
+            device[at, uuid] = rows[0].value
+        elif subject == "container" and (rows := group.best("sm_ratio")):
+            percent = sum(row.value for row in rows)
+            if percent >= 0:  # not NaN either
+                containers[at, uuid] += min(100.0, percent)
+    return {key: Percents(device.get(key), containers.get(key)) for key in device.keys() | containers.keys()}
 
 
 def _small(text: str | None) -> int | None:
