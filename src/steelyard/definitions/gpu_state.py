@@ -72,7 +72,7 @@ class StateThresholds:
     busy is no work. hang_busy_ratio: 1001 from it on, hang_still_ratio: 1002 and 1005 below it, hang_power_ratio: power up to this part of
     its limit, for hang_us, is a hang. copy_bytes_per_second, collective_bytes_per_second: PCIe, NVLink from it on is evidence of a copy or a
     collective. occupancy_ratio: 1003 below it is evidence of small kernels. host_ratio: throttled periods of CPU, or time waiting, from it on is
-    evidence of the host. load_us: for so long after a pod became ready what comes over PCIe is a model.
+    evidence of the host, network_bytes_per_second of the network. load_us: for so long after a pod became ready what comes over PCIe is a model.
     """
 
     idle_ratio: float = 0.05
@@ -87,6 +87,7 @@ class StateThresholds:
     collective_bytes_per_second: int = 1_000_000_000
     occupancy_ratio: float = 0.2
     host_ratio: float = 0.25
+    network_bytes_per_second: int = 125_000_000
     load_us: DurationUs = 10 * MINUTE_US
 
 

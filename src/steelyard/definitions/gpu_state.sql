@@ -57,3 +57,6 @@ CREATE OR REPLACE MACRO sample_cause_no(
       AND nvlink_rx < collective_rate THEN 6
     ELSE 0
   END;
+
+CREATE OR REPLACE MACRO minutes_between(first_minute, last_minute) AS
+  ((CAST(1 AS BIGINT) << (last_minute + 1)) - 1) - ((CAST(1 AS BIGINT) << first_minute) - 1);

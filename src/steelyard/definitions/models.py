@@ -38,7 +38,7 @@ def memory_mib_of(model: str) -> int | Unknown:
     tokens = model_tokens(model)
     if any(_VIRTUAL.match(token) for token in tokens):
         return Unknown(f"{model[:60]!r} names a virtual GPU profile, not a card")
-    for required, memory_mib in _rows():
+    for required, memory_mib in _rows("gpu_models.csv", "memory_mib"):
         if required <= tokens:
             if memory_mib is None:
                 break
@@ -46,10 +46,19 @@ def memory_mib_of(model: str) -> int | Unknown:
     return Unknown(f"the physical memory of model {model[:60]!r} is not listed")
 
 
+def power_limit_watts_of(model: str) -> int | Unknown:
+    """The power limit that a card of this model leaves the factory with, by its data sheet. Unknown where the name does not decide it."""
+    tokens = model_tokens(model)
+    if any(_VIRTUAL.match(token) for token in tokens):
+        return Unknown(f"{model[:60]!r} names a virtual GPU profile, not a card")
+    watts = next((watts for required, watts in _rows("gpu_power.csv", "power_limit_watts") if required <= tokens), None)
+    return Unknown(f"the power limit of model {model[:60]!r} is not listed") if watts is None else watts
+
+
 @cache
-def _rows() -> tuple[tuple[frozenset[str], int | None], ...]:
-    text = (files(__package__) / "gpu_models.csv").read_text(encoding="utf-8")
+def _rows(file: str, column: str) -> tuple[tuple[frozenset[str], int | None], ...]:
+    text = (files(__package__) / file).read_text(encoding="utf-8")
     return tuple(
-        (frozenset(row["tokens"].split()), int(row["memory_mib"]) if row["memory_mib"] else None)
+        (frozenset(row["tokens"].split()), int(row[column]) if row[column] else None)
         for row in csv.DictReader(text.splitlines())
     )

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 import msgspec
 
+from steelyard.definitions.gpu_state import StateThresholds
 from steelyard.definitions.grain import check_grain
 from steelyard.definitions.normalised_gpu_hours import REFERENCE_WEIGHT_PPM
 from steelyard.definitions.quota_balance import LEAK_GRACE_MINUTES, WAIT_CEILING_MINUTES
@@ -46,7 +47,7 @@ class PostingParameters:
     leak_grace_us: what is admitted and without a live pod for longer than this is leaked quota. wait_ceiling_us: a request within its queue's own
     quota that waited no longer than this was fulfilled.
     person_annotations: keys of annotations that name who is behind a pod, the first that is there wins. contacts: (namespace, person), of requests
-    of which nobody else is known.
+    of which nobody else is known. state: where the rules of ``gpu_state`` draw their lines.
     Raises UsageError for a grain that cannot be set and a history of no day.
     """
 
@@ -60,6 +61,7 @@ class PostingParameters:
     wait_ceiling_us: DurationUs = WAIT_CEILING_MINUTES * MINUTE_US
     person_annotations: tuple[str, ...] = PERSON_ANNOTATIONS
     contacts: tuple[tuple[str, str], ...] = ()
+    state: StateThresholds = field(default_factory=StateThresholds)
 
     def __post_init__(self) -> None:
         check_grain(self.grain_us)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from importlib.resources import files
 from typing import Final
 
@@ -342,7 +343,52 @@ DEVIATION: Final = Ledger(
     window_stages=("usage_stretch", "usage_process", "usage_holder", "deviation_partition", "deviation_span"),
 )
 
-LEDGERS: Final[tuple[Ledger, ...]] = (HOLDING, SUPPLY, USAGE, WAIT, QUOTA, BREACH, DEVIATION)
+GPU_STATE: Final = Ledger(
+    name="gpu_state",
+    columns=ledger_columns(
+        """
+        cluster
+        place_kind
+        place_id
+        node
+        device_uuid
+        grain_at TIMESTAMP
+        pod_uid
+        unit_id
+        state
+        cause
+        basis
+        amount_gpu_us BIGINT
+        """
+    ),
+    sql_file="gpu_state.sql",
+    open_when=_RUNNING_GRAIN,
+    closed_by={"device_sample": ("dropped",)},
+    stages=("gpu_state_holder", "gpu_state_asked", "gpu_state_hang"),
+    hours="gpu_state_hour",
+    window_stages=(
+        "gpu_state_minute",
+        "gpu_state_odd",
+        "gpu_state_unit",
+        "gpu_state_path",
+        "gpu_state_evidence",
+        "gpu_state_turn",
+        "gpu_state_held",
+        "gpu_state_free",
+        "gpu_state_book",
+    ),
+    key_columns=("cluster", "place_kind", "place_id", "node", "device_uuid"),
+    keys_of="supply_place",
+)
 
-FINDINGS: Final = ("inventory_findings.sql", "evidence_findings.sql")
+LEDGERS: Final[tuple[Ledger, ...]] = (HOLDING, SUPPLY, USAGE, WAIT, QUOTA, BREACH, GPU_STATE, DEVIATION)
+
+FINDINGS: Final = (
+    "inventory_findings.sql",
+    "evidence_findings.sql",
+    "sharing_quota_findings.sql",
+    "reference_findings.sql",
+    "kueue_findings.sql",
+    "volcano_findings.sql",
+)
 """Findings that stand on facts and dimensions alone and belong to no ledger; columns as ``Ledger.findings_file``."""

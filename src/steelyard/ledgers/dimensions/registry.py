@@ -8,9 +8,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Final
 
 from steelyard.definitions.mig import MigSlices, mig_slices
+from steelyard.definitions.models import power_limit_watts_of
+from steelyard.ledgers.emptiness import EmptyTables
 from steelyard.ledgers.parameters import PostingParameters
 from steelyard.ledgers.registry import model_text
 from steelyard.primitives.instant import Instant
@@ -23,6 +26,7 @@ STEMS: Final = (
     "device_sighting",
     "slot",
     "device",
+    "device_power",
     "unit",
     "node_capacity",
     "measured_hour",
@@ -50,7 +54,7 @@ STEMS: Final = (
     "refusal",
     "evidence_span",
 )
-"""``tenant_rule``, ``model_weight``, ``person_annotation`` and ``contact`` come from the settings alone; ``mig_profile`` needs the vendor's table."""
+"""``tenant_rule``, ``model_weight``, ``person_annotation``, ``contact`` and ``state_threshold`` come from the settings alone; ``mig_profile`` and ``device_power`` need the vendor's tables."""
 
 VIEWS: Final[Mapping[str, str]] = {"step": "demand_step", "outcome": "demand_outcome"}
 """Of the stems: names over a table of numbers, made when they are read."""
@@ -79,6 +83,9 @@ def build_dimensions(store: Store, parameters: PostingParameters, now: Instant |
             continue
         if stem in VIEWS:
             _make_view(store, stem)
+            continue
+        if stem == "device_power":
+            _build_device_power(store)
             continue
         bound: Mapping[str, object] = {**parameters.bound(), "now_us": now} if stem == "parameter" else {}
         store.execute(f"CREATE OR REPLACE TABLE dim.{stem} AS {model_text(f'dimensions/{stem}.sql')}", bound)
@@ -146,6 +153,20 @@ def _build_settings(store: Store, parameters: PostingParameters) -> None:
 
 
 def _build_mig_profile(store: Store) -> None:
+    thresholds = asdict(parameters.state)
+    types = [(name, "BIGINT" if isinstance(value, int) else "DOUBLE") for name, value in thresholds.items()]
+    store.load_rows("dim.state_threshold", types, [tuple(thresholds.values())])
+
+
+def _build_device_power(store: Store) -> None:
+    """``dim.device_power``: the power limit of each card's model, for samples that do not name the limit in force. No row: not known."""
+    models = store.rows("SELECT cluster, device_uuid, max(model) FROM dim.device WHERE model IS NOT NULL GROUP BY ALL")
+    watts = {model: power_limit_watts_of(model) for _cluster, _uuid, model in models}
+    store.load_rows(
+        "dim.device_power",
+        [("cluster", "VARCHAR"), ("device_uuid", "VARCHAR"), ("power_limit_watts", "DOUBLE")],
+        [(cluster, uuid, float(limit)) for cluster, uuid, model in models if isinstance(limit := watts[model], int)],
+    )
     """``dim.mig_profile``: the slices of every profile that a grant or unit names without them, and of nodes whose product is a profile.
 
     One row per (cluster, node, profile); node '' = not known. A profile whose slices cannot be told has no row.
