@@ -13,7 +13,6 @@ from typing import Final
 
 from steelyard.definitions.mig import MigSlices, mig_slices
 from steelyard.definitions.models import power_limit_watts_of
-from steelyard.ledgers.emptiness import EmptyTables
 from steelyard.ledgers.parameters import PostingParameters
 from steelyard.ledgers.registry import model_text
 from steelyard.primitives.instant import Instant
