@@ -149,9 +149,6 @@ def _build_settings(store: Store, parameters: PostingParameters) -> None:
         list(enumerate(parameters.person_annotations)),
     )
     store.load_rows("dim.contact", [("namespace", "VARCHAR"), ("person", "VARCHAR")], list(parameters.contacts))
-
-
-def _build_mig_profile(store: Store) -> None:
     thresholds = asdict(parameters.state)
     types = [(name, "BIGINT" if isinstance(value, int) else "DOUBLE") for name, value in thresholds.items()]
     store.load_rows("dim.state_threshold", types, [tuple(thresholds.values())])
@@ -166,6 +163,9 @@ def _build_device_power(store: Store) -> None:
         [("cluster", "VARCHAR"), ("device_uuid", "VARCHAR"), ("power_limit_watts", "DOUBLE")],
         [(cluster, uuid, float(limit)) for cluster, uuid, model in models if isinstance(limit := watts[model], int)],
     )
+
+
+def _build_mig_profile(store: Store) -> None:
     """``dim.mig_profile``: the slices of every profile that a grant or unit names without them, and of nodes whose product is a profile.
 
     One row per (cluster, node, profile); node '' = not known. A profile whose slices cannot be told has no row.
