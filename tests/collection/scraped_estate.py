@@ -99,7 +99,7 @@ class ScrapedEstate:
             for each in read_exposition("\n".join(lines) + "\n", ctx):
                 if isinstance(each, MetricPoint):
                     way = {**labels, "instance": instance, **each.labels}
-                    points.append(MetricPoint(each.name, way, each.value, each.at))
+                    points.append(MetricPoint(each.name, way, each.value, each.at, each.declared))
                 else:
                     found.add([each])
         found.add(read_points(points, ctx, self._memory))

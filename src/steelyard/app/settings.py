@@ -104,7 +104,8 @@ class Settings(BaseSettings):
     fulfilled. person_annotations: keys of annotations that name who is behind a pod. contacts: namespace -> who answers for it, where nobody else
     is known. model_weights: model glob -> weight of a normalised GPU-hour (reference = 1). hami_memory_scaling: node -> factor of HAMi's
     ``--device-memory-scaling``. hami_timezone, smi_timezone: the zones in which the scheduler's handshake stamps and the hosts'
-    nvidia-smi stamps are written. scrape, prometheus, kubernetes, audit_log: what ``steelyard serve`` collects.
+    nvidia-smi stamps are written. prof_suspect_util_percent: a card busier than this whose profiling counters read 0 or nothing has dead counters,
+    no idle job. scrape, prometheus, kubernetes, audit_log: what ``steelyard serve`` collects.
     """
 
     model_config = SettingsConfigDict(
@@ -126,6 +127,7 @@ class Settings(BaseSettings):
     hami_memory_scaling: dict[str, _Scaling] = Field(default_factory=dict)
     hami_timezone: str = "UTC"
     smi_timezone: str = "UTC"
+    prof_suspect_util_percent: float = Field(default=50, ge=1, le=100)
     import_limits: ImportLimits = Field(default_factory=ImportLimits)
     scrape: tuple[ScrapeSetting, ...] = ()
     prometheus: tuple[PrometheusSetting, ...] = ()
@@ -186,6 +188,7 @@ class Settings(BaseSettings):
             hami_memory_scaling_by_node=dict(self.hami_memory_scaling),
             hami_timezone=self.hami_timezone,
             smi_timezone=self.smi_timezone,
+            prof_suspect_util_percent=self.prof_suspect_util_percent,
             line_bytes_max=limits.line_bytes_max,
             json_depth_max=limits.json_depth_max,
             decompressed_bytes_max=limits.decompressed_bytes_max,

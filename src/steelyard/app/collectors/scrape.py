@@ -201,7 +201,7 @@ class _SeriesOfTarget:
                 )
             if len(found) >= points_max:
                 raise SourceUnavailable("the targets of this round have more samples than fit: ask fewer in one job")
-            found.append(MetricPoint(each.name, known[1], each.value, each.at))
+            found.append(MetricPoint(each.name, known[1], each.value, each.at, each.declared))
         self._named = named
         return found
 

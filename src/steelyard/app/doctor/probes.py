@@ -152,7 +152,7 @@ def _points_of(
                 continue
             if len(points) >= setting.samples_max:
                 raise SourceUnavailable(f"more than {setting.samples_max} samples")
-            points.append(MetricPoint(each.name, {**more, **each.labels}, each.value, each.at))
+            points.append(MetricPoint(each.name, {**more, **each.labels}, each.value, each.at, each.declared))
     except SourceUnavailable as error:
         return [], str(error)
     return points, None if points else "an answer without a single sample"

@@ -14,7 +14,13 @@ from importlib.resources import files
 from typing import Final
 
 from steelyard.primitives.unknown import Unknown
-from steelyard.sources.shared.physical_limits import MEMORY_MIB_MAX, POWER_WATTS_MAX, RATIO_MAX
+from steelyard.sources.shared.physical_limits import (
+    MEMORY_MIB_MAX,
+    NVLINK_BYTES_MAX,
+    PCIE_BYTES_MAX,
+    POWER_WATTS_MAX,
+    RATIO_MAX,
+)
 
 PREFIX: Final = "DCGM_FI_"
 XID: Final = 230
@@ -25,12 +31,15 @@ FB_TOTAL: Final = 250
 FB_PARTS: Final = (251, 252, 253)
 GR_ENGINE: Final = 1001
 POWER: Final = 155
+LIMIT_IN_FORCE: Final = 164
+CLOCK_EVENTS: Final = "DCGM_EXP_CLOCK_EVENTS_COUNT"
 
 PERCENT_SLACK: Final = 105.0
 BLANK: Final = "blank value of DCGM"
 NOT_A_NUMBER: Final = "NaN"
 OUT_OF_RANGE: Final = "outside its physical range"
 PROF_SUSPECT: Final = "prof_suspect"
+A_COUNTER: Final = "exported as a counter: a total of bytes is no rate"
 
 _INT64_BLANK: Final = float(2**63 - 16)
 _INT32_BLANKS: Final = (2_147_483_632, 2_147_483_647)
@@ -40,7 +49,8 @@ _FP64_BLANKS: Final = (2**47, 2**47 + 15)
 @dataclass(frozen=True, slots=True)
 class Gauge:
     """A field that fills a column. ``largest``: the physical limit in the exported unit. ``per_instance``: under MIG each instance has its
-    own; else every instance repeats the board's. ``is_prof``: one of the profiling counters."""
+    own; else every instance repeats the board's. ``is_prof``: one of the profiling counters. ``is_traffic``: one of them that counts bytes per
+    second; where an exporter declares it a counter, its value is no rate."""
 
     number: int
     column: str
@@ -49,6 +59,7 @@ class Gauge:
     whole: bool = False
     per_instance: bool = False
     is_prof: bool = False
+    is_traffic: bool = False
 
 
 GAUGES: Final = {
@@ -60,6 +71,8 @@ GAUGES: Final = {
         Gauge(150, "temperature_celsius", 200),
         Gauge(155, "power_watts", POWER_WATTS_MAX),
         Gauge(157, "power_watts", POWER_WATTS_MAX),
+        Gauge(160, "power_limit_watts", POWER_WATTS_MAX),
+        Gauge(164, "power_limit_watts", POWER_WATTS_MAX),
         Gauge(203, "util_gpu_ratio", PERCENT_SLACK, 0.01),
         Gauge(204, "util_memory_ratio", PERCENT_SLACK, 0.01),
         Gauge(250, "memory_total_mib", MEMORY_MIB_MAX, whole=True, per_instance=True),
@@ -69,13 +82,36 @@ GAUGES: Final = {
         Gauge(311, "ecc_uncorrected", 2**53, whole=True),
         Gauge(1001, "gr_active_ratio", RATIO_MAX, per_instance=True, is_prof=True),
         Gauge(1002, "sm_active_ratio", RATIO_MAX, per_instance=True, is_prof=True),
+        Gauge(1003, "sm_occupancy_ratio", RATIO_MAX, per_instance=True, is_prof=True),
+        Gauge(1004, "tensor_active_ratio", RATIO_MAX, per_instance=True, is_prof=True),
         Gauge(1005, "dram_active_ratio", RATIO_MAX, per_instance=True, is_prof=True),
+        Gauge(1009, "pcie_tx_bytes_per_second", PCIE_BYTES_MAX, whole=True, is_traffic=True),
+        Gauge(1010, "pcie_rx_bytes_per_second", PCIE_BYTES_MAX, whole=True, is_traffic=True),
+        Gauge(1011, "nvlink_tx_bytes_per_second", NVLINK_BYTES_MAX, whole=True, is_traffic=True),
+        Gauge(1012, "nvlink_rx_bytes_per_second", NVLINK_BYTES_MAX, whole=True, is_traffic=True),
     )
 }
-"""What is read, by number. 155 (averaged power) goes before 157 (instantaneous) where both are exported."""
+"""What is read, by number. 155 (averaged power) goes before 157 (instantaneous), and 164 (the limit in force) before 160 (the limit asked
+for) where both are exported."""
+
+HELD_DOWN_NS: Final = {
+    240: "power_violation_ns",
+    241: "thermal_violation_ns",
+    242: "sync_boost_violation_ns",
+    243: "board_limit_violation_ns",
+    244: "low_util_violation_ns",
+    245: "reliability_violation_ns",
+    1420: "clocks_event_sw_power_cap_ns",
+    1421: "clocks_event_sync_boost_ns",
+    1422: "clocks_event_sw_thermal_slowdown_ns",
+    1423: "clocks_event_hw_thermal_slowdown_ns",
+    1424: "clocks_event_hw_power_brake_slowdown_ns",
+}
+"""Nanoseconds in which the clocks were held down, counted since the driver was loaded, by the names that the driver's own counters have."""
 
 _NO_MEAN: Final = frozenset({"throttle_reasons", "ecc_uncorrected"})
 PROF_COLUMNS: Final = tuple(gauge.column for gauge in GAUGES.values() if gauge.is_prof)
+TRAFFIC_COLUMNS: Final = tuple(gauge.column for gauge in GAUGES.values() if gauge.is_traffic)
 
 
 @cache
@@ -102,10 +138,10 @@ def field_names(number: int) -> tuple[str, ...]:
 
 
 def exported_names() -> frozenset[str]:
-    """The names, current and former, under which the fields that are read are exported; the windowed Xid count with them."""
-    read = {*GAUGES, XID}
+    """The names, current and former, under which the fields that are read are exported; the windowed counts with them."""
+    read = {*GAUGES, *HELD_DOWN_NS, XID}
     names = {f"{PREFIX}{name}" for name, number in field_numbers().items() if number in read}
-    return frozenset({*names, *(name.lower() for name in names), XID_COUNT})
+    return frozenset({*names, *(name.lower() for name in names), XID_COUNT, CLOCK_EVENTS})
 
 
 @cache

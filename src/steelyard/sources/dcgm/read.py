@@ -1,7 +1,8 @@
 """``read_dcgm(points, resolver, ctx, ...)``: the facts of one round of dcgm-exporter rows, of any number of targets and instants.
 
 Yields Device (when something about it is new), DeviceSample per board and GPU instance, PartitionSample per pod that has a figure or a label
-of its own, Event ``xid_last_seen``, findings and one SourceStatus. What has no row is not 0: a card without a series gets no sample.
+of its own, Event ``xid_last_seen``, MetricSample of counters of clocks held down, findings and one SourceStatus. What has no row is not 0:
+a card without a series gets no sample.
 Method: field numbers of dcgm_fields.h; one exporter per card and instant. Sceptic's command: ``curl exporter:9400/metrics``.
 """
 
@@ -22,7 +23,19 @@ from steelyard.facts.source_status import SourceStatus
 from steelyard.primitives.i18n import ngettext
 from steelyard.primitives.instant import AT_OBSERVATION, MINUTE_US, Instant
 from steelyard.primitives.unknown import Unknown
-from steelyard.sources.dcgm.fields import FB_USED, GAUGES, GPU_UTIL, OUT_OF_RANGE, PROF_SUSPECT, XID_COUNT, field_number
+from steelyard.sources.dcgm.fields import (
+    CLOCK_EVENTS,
+    FB_USED,
+    GAUGES,
+    GPU_UTIL,
+    HELD_DOWN_NS,
+    OUT_OF_RANGE,
+    PROF_SUSPECT,
+    XID_COUNT,
+    field_number,
+)
+from steelyard.sources.dcgm.held_down import held_down_samples
+from steelyard.sources.dcgm.profiled import Profiled
 from steelyard.sources.dcgm.reduction import (
     CardTruth,
     Truth,
@@ -99,13 +112,21 @@ class _Round:
                 exporters[row.at, row.place.exporter].append(row)
         per_pod = {key for key, group in exporters.items() if prints_rows_per_pod(group)}
         uncertain = {key for key, group in exporters.items() if unit_is_uncertain(group)}
+        profiled = Profiled(rows, self._memory) if self._whole else None
         kept: list[Row] = []
         for (at, uuid), group in sorted(cards.items(), key=lambda item: item[0]):
             kept.extend(group)
             exporter = (at, group[0].place.exporter)
-            truth = reduce_card(group, per_pod=exporter in per_pod, uncertain_unit=exporter in uncertain)
+            truth = reduce_card(
+                group,
+                per_pod=exporter in per_pod,
+                uncertain_unit=exporter in uncertain,
+                profiled=profiled.of(group) if profiled is not None else (),
+                busy_percent=self.ctx.settings.prof_suspect_util_percent,
+            )
             yield from self._card_facts(uuid, at, group, truth)
         yield from xid_events(kept, self.ctx, self._memory)
+        yield from held_down_samples(kept, self.ctx, self._memory)
         yield from self._round_findings()
         if cards:
             yield self._status({uuid for _, uuid in cards}, max(at for at, _ in cards))
@@ -118,7 +139,9 @@ class _Round:
         """The row of a sample, tallied; None where it is none of a card's."""
         number = field_number(point.name)
         resolved = self._resolver.resolve(point.labels)
-        used = point.name == XID_COUNT or (number is not None and (number in GAUGES or is_xid(number)))
+        used = point.name in (XID_COUNT, CLOCK_EVENTS) or (
+            number is not None and (number in GAUGES or number in HELD_DOWN_NS or is_xid(number))
+        )
         known = self._places.get(id(resolved))
         if known is None:  # the resolver keeps each Resolved for the whole round, so its identity is its name
             known = (resolved, place_of(resolved, self.ctx) if is_of_card(resolved.labels) else None)
@@ -137,7 +160,8 @@ class _Round:
                 self._tally.ignore(point.name)
             return None
         (self._tally.use if used else self._tally.ignore)(point.name)
-        return Row(-1 if number is None else number, point.name, point.value, point.at, place, resolved.labels)
+        number = -1 if number is None else number
+        return Row(number, point.name, point.value, point.at, place, resolved.labels, point.declared)
 
     def _of_one_exporter(self, rows: Sequence[Row]) -> Iterator[Row]:
         """The rows without those that a second exporter of the same card prints beside the first one's, at the same instants or between them."""

@@ -9,19 +9,25 @@ the same exporter prints a row without a pod beside it, and only for fields 203 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 from steelyard.primitives.unknown import Unknown
 from steelyard.sources.dcgm.fields import (
+    A_COUNTER,
     FB_PARTS,
     FB_TOTAL,
     FB_USED,
     GAUGES,
     GPU_UTIL,
+    LIMIT_IN_FORCE,
+    POWER,
     PROF_COLUMNS,
     PROF_SUSPECT,
+    TRAFFIC_COLUMNS,
+    XID,
+    Gauge,
     read_gauge,
 )
 from steelyard.sources.dcgm.rows import Holder, Row
@@ -30,8 +36,13 @@ PER_PROCESS: Final = (GPU_UTIL, FB_USED)
 NOT_UNDER_MIG: Final = "not measurable under MIG; see gr_active_ratio of its instances"
 NO_ROW: Final = "no row of this instance"
 NO_BOARD_ROW: Final = "only rows of pods: none of the card as a whole"
+NOT_THE_BOARDS: Final = "its instances print different figures: none of them is the board's"
 UNIT_NOT_CERTAIN: Final = "the unit is not certain: percent expected, all values are between 0 and 1"
-_BUSY_PERCENT: Final = 50
+BUSY_PERCENT: Final = 50
+"""203 above this with profiling counters that read 0 or nothing: the counters are dead, not the job."""
+
+_PROFILED: Final = (*PROF_COLUMNS, *TRAFFIC_COLUMNS)
+_XID_31: Final = 31
 _SLICES: Final = re.compile(r"(\d{1,2})g\.", re.ASCII)
 
 Value = float | Unknown
@@ -78,8 +89,16 @@ def unit_is_uncertain(rows: Iterable[Row]) -> bool:
     return any(0 < value < 1 for value in values) and all(value <= 1.05 for value in values)
 
 
-def reduce_card(rows: Sequence[Row], *, per_pod: bool, uncertain_unit: bool = False) -> CardTruth:
-    """The truth of one card from the rows of one exporter at one instant."""
+def reduce_card(
+    rows: Sequence[Row],
+    *,
+    per_pod: bool,
+    uncertain_unit: bool = False,
+    profiled: Collection[str] = (),
+    busy_percent: float = BUSY_PERCENT,
+) -> CardTruth:
+    """The truth of one card from the rows of one exporter at one instant. ``profiled``: profiling columns that the card printed before, or that
+    the exporter prints of its other cards of that model: they are no row here because they are blank."""
     truth = CardTruth()
     fields: dict[int, list[Row]] = {}
     for row in rows:
@@ -87,8 +106,8 @@ def reduce_card(rows: Sequence[Row], *, per_pod: bool, uncertain_unit: bool = Fa
             fields.setdefault(row.number, []).append(row)
     instances = sorted({row.place.gi for row in rows if row.place.gi is not None})
     truth.instances = {gi: Truth() for gi in instances}
-    # 157 before 155, so that the averaged power stands where both are there
-    for number in sorted(fields, reverse=True):
+    # what goes before another field of its column comes last, and stays
+    for number in sorted(fields, key=lambda each: (each in (POWER, LIMIT_IN_FORCE), each)):
         if instances:
             _reduce_under_mig(truth, number, fields[number], per_pod)
         else:
@@ -104,7 +123,8 @@ def reduce_card(rows: Sequence[Row], *, per_pod: bool, uncertain_unit: bool = Fa
         _rebuild_board(truth)
     for unit in (truth.board, *truth.instances.values()):
         _total_memory(unit)
-    _flag_dead_profiling(truth)
+    xid = next((row.value for row in rows if row.number == XID), None)
+    _flag_dead_profiling(truth, profiled, busy_percent, xid)
     _flag_unresolved_pods(truth)
     return truth
 
@@ -151,10 +171,14 @@ def _put(unit: Truth, number: int, rows: Sequence[Row]) -> None:
         return
     value: Value | None = None
     for row in rows:
-        value = _larger(value, read_gauge(gauge, row.value))
+        value = _larger(value, _read(gauge, row))
     if value is not None:
         known = unit.values.get(gauge.column)
         unit.values[gauge.column] = value if not isinstance(value, Unknown) or known is None else known
+
+
+def _read(gauge: Gauge, row: Row) -> Value:
+    return Unknown(A_COUNTER) if gauge.is_traffic and row.declared == "counter" else read_gauge(gauge, row.value)
 
 
 def _reduce_under_mig(truth: CardTruth, number: int, rows: Sequence[Row], per_pod: bool) -> None:
@@ -162,12 +186,15 @@ def _reduce_under_mig(truth: CardTruth, number: int, rows: Sequence[Row], per_po
     if number in (GPU_UTIL, 204):
         truth.board.values[gauge.column] = Unknown(NOT_UNDER_MIG)
         return
-    if not gauge.per_instance:
+    is_copied = not gauge.is_traffic or len({row.value for row in rows}) == 1
+    if not gauge.per_instance and is_copied:
         _put(truth.board, number, rows)
         return
     of_board = [row for row in rows if row.place.gi is None]
     if of_board:
         _put(truth.board, number, of_board)
+    elif gauge.is_traffic:
+        truth.board.values[gauge.column] = Unknown(NOT_THE_BOARDS)
     for gi, unit in truth.instances.items():
         of_instance = [row for row in rows if row.place.gi == gi]
         if of_instance:
@@ -245,21 +272,33 @@ def _total_memory(unit: Truth) -> None:
         values["memory_used_mib"] = Unknown(f"outside its physical range: {used:g} of {total:g} MiB")
 
 
-def _flag_dead_profiling(truth: CardTruth) -> None:
-    """A card more than half busy whose compute engine never is: the profiling counters died (after an Xid 31, say), not the job."""
+def _flag_dead_profiling(truth: CardTruth, profiled: Collection[str], busy_percent: float, xid: float | None) -> None:
+    """A busy card whose compute engine never is, or is blank: the profiling counters died (after an Xid 31, say), not the job."""
     values = truth.board.values
     busy, active = values.get("util_gpu_ratio"), values.get("gr_active_ratio")
-    if isinstance(busy, float) and busy * 100 > _BUSY_PERCENT and active == 0:
-        for column in PROF_COLUMNS:
+    if truth.instances or not isinstance(busy, float) or busy * 100 <= busy_percent:
+        return
+    after = " after Xid 31" if xid == _XID_31 else ""
+    if active == 0:
+        for column in _PROFILED:
             if isinstance(values.get(column), float):
-                values[column] = Unknown(f"{PROF_SUSPECT}: 1001 reads 0 while 203 reads {busy:g}")
-        truth.problems.append(
-            (
-                "prof_suspect",
-                "1001 reads 0 while 203 says that the card is busy: the profiling counters are not used, and nobody is called idle by them",
-                {"util_gpu_ratio": busy},
-            )
+                values[column] = Unknown(f"{PROF_SUSPECT}: 1001 reads 0 while 203 reads {busy:g}{after}")
+        words = "reads 0"
+    elif not isinstance(active, float) and "gr_active_ratio" in profiled:
+        for column in _PROFILED:
+            if column in profiled and not isinstance(values.get(column), float):
+                values[column] = Unknown(f"{PROF_SUSPECT}: blank while 203 reads {busy:g}{after}")
+        words = "is blank"
+    else:
+        return
+    truth.problems.append(
+        (
+            "prof_suspect",
+            f"1001 {words} while 203 says that the card is busy{after}: the profiling counters are not used, and nobody is called idle by them; "
+            "they come back when DCGM is restarted, or when the profiler that holds them ends",
+            {"util_gpu_ratio": busy, "blank": active != 0, "xid": xid},
         )
+    )
 
 
 def _flag_unresolved_pods(truth: CardTruth) -> None:

@@ -60,7 +60,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One sample. ``number``: the field of DCGM."""
+    """One sample. ``number``: the field of DCGM. ``declared``: the type that the exporter's text declares."""
 
     number: int
     name: str
@@ -68,6 +68,7 @@ class Row:
     at: Instant
     place: Place
     labels: Mapping[str, str]
+    declared: str | None = None
 
 
 def is_of_card(labels: Mapping[str, str]) -> bool:

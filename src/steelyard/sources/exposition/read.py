@@ -111,7 +111,7 @@ class _Reader:
                 except ValueError:
                     yield from self._unseen(line, number, key)
                     continue
-            yield MetricPoint(series[0], series[1], value, at)
+            yield MetricPoint(series[0], series[1], value, at, series[2])
         for number, line in lines:
             if line.strip():
                 yield from self._refuse("expected nothing after # EOF", number, line)
@@ -130,7 +130,7 @@ class _Reader:
         except SourceMalformed as error:
             yield from self._refuse(error.message, number, line)
             return
-        series: Series = (sample.name, sample.labels)
+        series: Series = (sample.name, sample.labels, self._cache.type_of(sample.name))
         if sample.repeated:
             yield from self._refusals.find(
                 "duplicate_label_name",
@@ -142,7 +142,7 @@ class _Reader:
             )
         elif text == line and key in (text[: sample.end], text[: sample.end - 1]):
             self._cache.keep(key, series)
-        yield MetricPoint(sample.name, sample.labels, sample.value, sample.at)
+        yield MetricPoint(sample.name, sample.labels, sample.value, sample.at, series[2])
 
     def _comment(self, text: str, number: int) -> Iterator[MetricPoint | Finding]:
         match = _COMMENT.match(text)
@@ -155,8 +155,12 @@ class _Reader:
         declared = _DECLARED.match(rest or "")
         if declared is None:
             yield from self._refuse(f"expected the name of a metric after # {word}", number, text)
-        elif word == "TYPE" and (declared.group(2) or "").strip() not in _TYPES:
-            yield from self._refuse(f"expected a type such as gauge or counter after # {word}", number, text)
+        elif word == "TYPE":
+            kind = (declared.group(2) or "").strip()
+            if kind in _TYPES:
+                self._cache.declare(declared.group(1), kind)
+            else:
+                yield from self._refuse(f"expected a type such as gauge or counter after # {word}", number, text)
 
     def _refuse(self, message: str, number: int, line: str) -> Iterator[Finding]:
         self._read.refused_count += 1

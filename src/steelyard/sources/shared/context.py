@@ -39,6 +39,7 @@ class ReadSettings:
     json_depth_max: int = 200
     decompressed_bytes_max: int = 1024**3
     annotations_max: int = 10_000
+    prof_suspect_util_percent: float = 50
 
 
 @dataclass(frozen=True, slots=True)

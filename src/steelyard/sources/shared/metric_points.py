@@ -14,9 +14,10 @@ from steelyard.primitives.instant import Instant
 
 class MetricPoint(msgspec.Struct, frozen=True):
     """A sample. ``name`` as exposed; ``labels`` without ``__name__``; ``value`` may be NaN or infinite; ``at`` its instant, AT_OBSERVATION
-    where the text bears none."""
+    where the text bears none; ``declared``: the type that its sender declares (``gauge``, ``counter``), None where the way does not tell."""
 
     name: str
     labels: Mapping[str, str]
     value: float
     at: Instant
+    declared: str | None = None
