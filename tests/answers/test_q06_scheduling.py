@@ -71,7 +71,7 @@ def test_a_name_that_nobody_has_is_refused_with_the_nearest_and_to_a_viewer_it_i
     with pytest.raises(UsageError, match="no queue is called 'mian'; the nearest are: main"):
         asked(queue_story(), where={"queue": "mian"})
     assert figure(asked(queue_story(), where={"tenant": "nobody"}, confined=True), "waits_count") == 0
-    with pytest.raises(UsageError, match="has a pod of this name"):
+    with pytest.raises(UsageError, match="has a pod as asked for by pod"):
         asked(queue_story(), where={"pod": "nobody"})
 
 
@@ -203,10 +203,56 @@ def test_an_end_beyond_what_is_known_is_said() -> None:
 
 
 def test_a_word_that_tells_no_requests_apart_is_refused() -> None:
-    with pytest.raises(UsageError, match="told apart by 'colour'; these words do: cluster, queue"):
-        asked(queue_story(), by=("colour",))
+    with pytest.raises(
+        UsageError, match=r"not grouped by 'node': group by cluster, queue, .* --where also by pod, node, gpu"
+    ):
+        asked(queue_story(), by=("node",))
+    with pytest.raises(
+        UsageError, match=r"told apart by 'colour'; these words do: cluster, queue, .* pod, node, gpu, or a label"
+    ):
+        asked(queue_story(), where={"colour": "red"})
     with pytest.raises(UsageError, match="holds no time at all"):
         asked(queue_story(), window=Window(at("08:00"), at("08:00")))
+
+
+def placed_story() -> Estate:
+    """As the queue's story; of ``one`` and ``two`` the pods are seen, on a node and a card each."""
+    estate = queue_story()
+    for number, name in enumerate(("one", "two")):
+        estate.pod(
+            f"a/{name}-0",
+            "a",
+            1,
+            node=f"node-{number}",
+            labels=f'{{"model/family": "m{number}"}}',
+            annotations='{"ticket": "7"}',
+        )
+        estate.hold(f"a/{name}-0", f"GPU-aaaaaaaa-000{number}", "10:00", None, node=f"node-{number}")
+        estate.insert(
+            "dim.demand_pod", cluster="default", pod_uid=f"uid-{name}-0", demand_id=f"id-{name}", demand_kind="workload"
+        )
+    return estate
+
+
+@pytest.mark.parametrize(
+    ("where", "count"),
+    [
+        ({"node": "node-1"}, 1), ({"gpu": "GPU-aaaaaaaa-0000"}, 1), ({"device": "GPU-aaaaaaaa-0000"}, 1), ({"model/family": "m1"}, 1),
+        ({"label:model/family": "m0"}, 1), ({"annotation:ticket": "7"}, 2), ({"ticket": "7", "node": "node-0"}, 1),
+    ],
+)  # fmt: skip
+def test_what_a_request_s_pods_are_and_where_they_were_narrows(where: dict[str, str], count: int) -> None:
+    found = asked(placed_story(), where=where)
+    assert figure(found, "requests_count") == count
+    assert isinstance(figure(found, "quota_used_ratio"), Unknown)
+    assert next(iter(where)) in figure(found, "quota_used_ratio").reason
+
+
+@pytest.mark.parametrize("where", [{"node": "node-9"}, {"gpu": "GPU-b"}, {"model/family": "m9"}])
+def test_a_place_or_label_that_no_request_has_is_refused(where: dict[str, str]) -> None:
+    with pytest.raises(UsageError, match="no request that was seen has a pod as asked for by"):
+        asked(placed_story(), where=where)
+    assert figure(asked(placed_story(), where=where, confined=True), "requests_count") == 0
 
 
 def test_a_request_within_its_queue_s_quota_is_fulfilled_within_the_ceiling() -> None:

@@ -18,8 +18,11 @@ from steelyard.primitives.errors import UsageError
 from steelyard.primitives.i18n import _
 from steelyard.primitives.instant import Window
 
-CONDITIONS: Final = (*DEMAND, "pod")
-"""What narrows: the dimensions, and a pod of the demand by ``namespace/name``, name or uid."""
+OF_PODS: Final = ("pod", "node", "gpu")
+"""What narrows by the pods of a demand: one of them by ``namespace/name``, name or uid, where one was bound, which card one held."""
+CONDITIONS: Final = (*DEMAND, *OF_PODS)
+"""What narrows: these, and any label or annotation of the demand's pods."""
+_SYNONYMS: Final = {"device": "gpu"}
 
 DEMAND_ID: Final = "demand_id"
 _OF_WAITS: Final = frozenset({"cluster", "queue", "namespace", DEMAND_ID})
@@ -31,11 +34,15 @@ _NEAR_MAX: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class DemandScope:
-    """Demands of ``window`` that have one of the values of every dimension in ``wanted`` ('' = not set; no entry = all), grouped ``by``."""
+    """Demands of ``window`` that have one of the values of every dimension in ``wanted`` ('' = not set; no entry = all), grouped ``by``.
+
+    ``words``: the conditions as they were asked, which may be others than the dimensions that they come down to.
+    """
 
     window: Window
     by: Sequence[str] = ()
     wanted: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    words: Sequence[str] = ()
 
     @property
     def is_narrowed(self) -> bool:
@@ -71,24 +78,65 @@ class DemandScope:
         return tuple(record[name] for name in self.by)
 
 
-def scope_of(window: Window, by: Sequence[str], where: Mapping[str, str], reading: Reading) -> DemandScope:
-    """The scope behind the words; ``reading`` has the statement ``demands_of_pod``.
+def scope_of(
+    window: Window, by: Sequence[str], where: Mapping[str, str], reading: Reading, *, confined: bool = False
+) -> DemandScope:
+    """The scope behind the words; ``reading`` has the statements ``demands_of_*`` and ``tags_known``.
 
-    Raises UsageError for a word that is no dimension of a demand.
+    ``confined``: a refusal names no label. Raises UsageError for a word that tells no requests apart, naming those that do.
     """
     names = tuple(dict.fromkeys(name.strip() for name in by if name.strip()))
     for name in names:
-        _require(name, DEMAND)
+        if name not in DEMAND:
+            raise UsageError(
+                _(
+                    "requests are not grouped by {name!r}: group by {names}; narrow with --where also by {more}, or any"
+                    " label or annotation of their pods"
+                ).format(name=name[:_NAME_MAX], names=", ".join(DEMAND), more=", ".join(OF_PODS))
+            )
     wanted: dict[str, Sequence[str]] = {}
+    words: list[str] = []
     for word, value in where.items():
-        if name := word.strip():
-            _require(name, CONDITIONS)
-            if name == "pod":
-                found = tuple(str(row[DEMAND_ID]) for row in reading.run("demands_of_pod", pod=value))
-                wanted[DEMAND_ID] = found or ("",)
-            else:
-                wanted[name] = (value,)
-    return DemandScope(window, names, wanted)
+        if not (typed := word.strip()):
+            continue
+        name = _SYNONYMS.get(typed, typed)
+        words.append(typed)
+        if name in DEMAND:
+            wanted[name] = (value,)
+            continue
+        found = _demands_of(name, value, reading, confined)
+        earlier = wanted.get(DEMAND_ID)
+        both = found if earlier is None else sorted(set(found) & set(earlier))
+        wanted[DEMAND_ID] = tuple(both) or ("",)
+    return DemandScope(window, names, wanted, words)
+
+
+def _demands_of(name: str, value: str, reading: Reading, confined: bool) -> Sequence[str]:
+    """The demands of which a pod is the named one, was there, held that, or bears that tag."""
+    if name in OF_PODS:
+        rows = reading.run(f"demands_of_{name}", **{name: value})
+    else:
+        kind, colon, key = name.partition(":")
+        if not colon or kind not in ("label", "annotation"):
+            kind, key = "", name
+        pointer = "/" + key.replace("~", "~0").replace("/", "~1")
+        known = reading.run("tags_known", pointer=pointer)[0]
+        kinds = [tag for tag in ("label", "annotation") if kind in ("", tag) and known[f"is_{tag}"]]
+        if not kinds:
+            labels = (
+                [str(row["key"]) for row in reading.run("label_keys", listed_max=_NEAR_MAX)] if not confined else []
+            )
+            raise UsageError(
+                _(
+                    "requests are not told apart by {name!r}; these words do: {names}, or a label or annotation of their pods{such}"
+                ).format(
+                    name=name[:_NAME_MAX],
+                    names=", ".join(CONDITIONS),
+                    such=_(", such as {labels}").format(labels=", ".join(labels)) if labels else "",
+                )
+            )
+        rows = reading.run("demands_of_tag", tag=kinds[0], pointer=pointer, value=value)
+    return tuple(str(row[DEMAND_ID]) for row in rows)
 
 
 def require_known(scope: DemandScope, reading: Reading) -> None:
@@ -100,7 +148,8 @@ def require_known(scope: DemandScope, reading: Reading) -> None:
         asked = [value for value in values if value]
         if name == DEMAND_ID:
             if not asked:
-                raise UsageError(_("no request that was seen has a pod of this name"))
+                names = ", ".join(word for word in scope.words if word not in DEMAND)
+                raise UsageError(_("no request that was seen has a pod as asked for by {names}").format(names=names))
             continue
         if not asked:
             continue
@@ -113,12 +162,3 @@ def require_known(scope: DemandScope, reading: Reading) -> None:
                         dimension=name, name=value[:_NAME_MAX], near=", ".join(near or known[:_NEAR_MAX]) or _("none")
                     )
                 )
-
-
-def _require(name: str, known: Sequence[str]) -> None:
-    if name not in known:
-        raise UsageError(
-            _("requests are not told apart by {name!r}; these words do: {names}").format(
-                name=name[:_NAME_MAX], names=", ".join(known)
-            )
-        )

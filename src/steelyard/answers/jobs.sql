@@ -15,7 +15,7 @@ WITH rooted AS (
     ON w.cluster = d.cluster AND w.object_uid = coalesce(g.owner_uid, p.owner_uid) AND w.object_kind NOT IN ('Pod', 'Workload', 'Node')
   WHERE is_among(d.cluster, $cluster_wanted) AND is_among(d.queue, $queue_wanted) AND is_among(d.namespace, $namespace_wanted)
     AND is_among(d.tenant, $tenant_wanted) AND is_among(d.priority, $priority_wanted) AND is_among(d.person, $person_wanted)
-    AND is_among(d.workload_kind || '/' || d.workload_name, $workload_wanted) AND is_among(d.demand_id, $demand_id_wanted)
+    AND is_among(d.workload_kind || '/' || d.workload_name, $workload_wanted) AND is_one_of(d.demand_id, $demand_id_wanted::VARCHAR[])
 ),
 requests AS (
   SELECT *

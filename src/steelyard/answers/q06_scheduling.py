@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from steelyard.answers import (
+    dimensions,
     grounds,
     jobs,
     queue_waits,
@@ -24,7 +25,7 @@ from steelyard.answers import (
     scheduling_waits,
 )
 from steelyard.answers.contract import Answer, Evidence, Figure, Table
-from steelyard.answers.demand_scope import DemandScope, require_known, scope_of
+from steelyard.answers.demand_scope import OF_PODS, DemandScope, require_known, scope_of
 from steelyard.answers.grounds import KnownTime
 from steelyard.answers.lines import grains_of
 from steelyard.answers.reading import Reading, Rows
@@ -35,6 +36,8 @@ from steelyard.primitives.unknown import Unknown
 
 SQL: Final = Path(__file__).with_suffix(".sql")
 VERSION: Final = "1"
+CONDITIONS: Final = OF_PODS
+"""Words that narrow and do not group."""
 METHODS: Final[Mapping[str, tuple[str, str]]] = {
     **scheduling_waits.METHODS,
     **scheduling_quota.METHODS,
@@ -86,6 +89,7 @@ def answer(rows: Rows, spec: SchedulingSpec) -> Answer:
         )
     files = (
         SQL,
+        dimensions.SQL,
         grounds.SQL,
         queue_waits.SQL_FILE,
         quota_balance.SQL,
@@ -97,7 +101,13 @@ def answer(rows: Rows, spec: SchedulingSpec) -> Answer:
     reading = Reading(rows, *files)
     times = grounds.known_times(reading)
     known = Window(min(time.first for time in times), max(time.last for time in times) + 1)
-    scope = scope_of(spec.window or Window(INSTANT_MIN, INSTANT_MAX), spec.by or ("queue",), spec.where, reading)
+    scope = scope_of(
+        spec.window or Window(INSTANT_MIN, INSTANT_MAX),
+        spec.by or ("queue",),
+        spec.where,
+        reading,
+        confined=spec.confined,
+    )
     if not spec.confined:
         require_known(scope, reading)
     window = spec.window or Window(known.start, known.end - 1)

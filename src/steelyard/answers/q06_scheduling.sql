@@ -10,6 +10,43 @@ JOIN dim.pod AS pod ON pod.cluster = member.cluster AND pod.pod_uid = member.pod
 WHERE $pod IN (pod.pod, pod.namespace || '/' || pod.pod, pod.pod_uid)
 ORDER BY member.demand_id;
 
+-- name: demands_of_node
+-- Requests of which a pod was bound to the node, or holds of it.
+SELECT DISTINCT member.demand_id
+FROM dim.demand_pod AS member
+JOIN (
+  SELECT cluster, pod_uid FROM dim.pod WHERE node = $node
+  UNION
+  SELECT cluster, pod_uid FROM ledger.holding WHERE node = $node
+) AS placed ON placed.cluster = member.cluster AND placed.pod_uid = member.pod_uid
+ORDER BY member.demand_id;
+
+-- name: demands_of_gpu
+-- Requests of which a pod held the card, or an instance of it.
+SELECT DISTINCT member.demand_id
+FROM dim.demand_pod AS member
+JOIN ledger.holding AS held ON held.cluster = member.cluster AND held.pod_uid = member.pod_uid
+WHERE $gpu IN (held.device_uuid, held.unit_id)
+ORDER BY member.demand_id;
+
+-- name: demands_of_tag
+-- Requests of which a pod has the label, else the annotation, with this value ('' = none of its pods has it).
+SELECT member.demand_id
+FROM dim.demand_pod AS member
+JOIN dim.pod AS pod ON pod.cluster = member.cluster AND pod.pod_uid = member.pod_uid
+GROUP BY member.demand_id
+HAVING CASE
+  WHEN $value = '' THEN count(json_extract_string(CASE $tag WHEN 'label' THEN pod.labels ELSE pod.annotations END, $pointer)) = 0
+  ELSE coalesce(bool_or(json_extract_string(CASE $tag WHEN 'label' THEN pod.labels ELSE pod.annotations END, $pointer) = $value), FALSE)
+END
+ORDER BY member.demand_id;
+
+-- name: tags_known
+SELECT
+  coalesce(bool_or(json_extract_string(labels, $pointer) IS NOT NULL), FALSE) AS is_label,
+  coalesce(bool_or(json_extract_string(annotations, $pointer) IS NOT NULL), FALSE) AS is_annotation
+FROM dim.pod;
+
 -- name: known_values
 SELECT DISTINCT value
 FROM (
@@ -57,7 +94,7 @@ WITH cohort AS (
     AND w.started_at >= make_timestamp($from_us::BIGINT) AND w.started_at < make_timestamp($to_us::BIGINT)
     AND is_among(w.cluster, $cluster_wanted) AND is_among(w.queue, $queue_wanted) AND is_among(w.namespace, $namespace_wanted)
     AND is_among(d.tenant, $tenant_wanted) AND is_among(d.priority, $priority_wanted) AND is_among(d.person, $person_wanted)
-    AND is_among(d.workload_kind || '/' || d.workload_name, $workload_wanted) AND is_among(w.demand_id, $demand_id_wanted)
+    AND is_among(d.workload_kind || '/' || d.workload_name, $workload_wanted) AND is_one_of(w.demand_id, $demand_id_wanted::VARCHAR[])
 ),
 times AS (
   SELECT who, wait_us, count(*) AS waits, count(*) FILTER (WHERE is_event) AS events
@@ -122,7 +159,7 @@ WITH requests AS (
     AND w.started_at >= make_timestamp($from_us::BIGINT) AND w.started_at < make_timestamp($to_us::BIGINT)
     AND is_among(w.cluster, $cluster_wanted) AND is_among(w.queue, $queue_wanted) AND is_among(w.namespace, $namespace_wanted)
     AND is_among(d.tenant, $tenant_wanted) AND is_among(d.priority, $priority_wanted) AND is_among(d.person, $person_wanted)
-    AND is_among(d.workload_kind || '/' || d.workload_name, $workload_wanted) AND is_among(w.demand_id, $demand_id_wanted)
+    AND is_among(d.workload_kind || '/' || d.workload_name, $workload_wanted) AND is_one_of(w.demand_id, $demand_id_wanted::VARCHAR[])
   GROUP BY w.cluster, w.demand_id
 )
 SELECT
@@ -155,7 +192,7 @@ WHERE w.stage = 'queue' AND w.unknown_reason IS NULL AND w.gpu_milli > 0
   AND w.started_at >= make_timestamp($from_us::BIGINT) AND w.started_at < make_timestamp($to_us::BIGINT)
   AND is_among(w.cluster, $cluster_wanted) AND is_among(w.queue, $queue_wanted) AND is_among(w.namespace, $namespace_wanted)
   AND is_among(d.tenant, $tenant_wanted) AND is_among(d.priority, $priority_wanted) AND is_among(d.person, $person_wanted)
-  AND is_among(d.workload_kind || '/' || d.workload_name, $workload_wanted) AND is_among(w.demand_id, $demand_id_wanted)
+  AND is_among(d.workload_kind || '/' || d.workload_name, $workload_wanted) AND is_one_of(w.demand_id, $demand_id_wanted::VARCHAR[])
 GROUP BY 1, 2, 3, 4, 5, 6, 7;
 
 -- name: asked_names
@@ -164,7 +201,7 @@ SELECT CASE d.demand_kind WHEN 'workload' THEN 'workload ' WHEN 'pod' THEN 'pod 
 FROM dim.demand AS d
 WHERE is_among(d.cluster, $cluster_wanted) AND is_among(d.queue, $queue_wanted) AND is_among(d.namespace, $namespace_wanted)
   AND is_among(d.tenant, $tenant_wanted) AND is_among(d.priority, $priority_wanted) AND is_among(d.person, $person_wanted)
-  AND is_among(d.workload_kind || '/' || d.workload_name, $workload_wanted) AND is_among(d.demand_id, $demand_id_wanted)
+  AND is_among(d.workload_kind || '/' || d.workload_name, $workload_wanted) AND is_one_of(d.demand_id, $demand_id_wanted::VARCHAR[])
 UNION
 SELECT lower(gang.object_kind) || ' ' || gang.namespace || '/' || gang.name
 FROM dim.demand AS d
@@ -172,7 +209,7 @@ JOIN dim.gang AS gang ON gang.cluster = d.cluster AND d.demand_id IN (gang.objec
 WHERE d.demand_kind <> 'pod'
   AND is_among(d.cluster, $cluster_wanted) AND is_among(d.queue, $queue_wanted) AND is_among(d.namespace, $namespace_wanted)
   AND is_among(d.tenant, $tenant_wanted) AND is_among(d.priority, $priority_wanted) AND is_among(d.person, $person_wanted)
-  AND is_among(d.workload_kind || '/' || d.workload_name, $workload_wanted) AND is_among(d.demand_id, $demand_id_wanted)
+  AND is_among(d.workload_kind || '/' || d.workload_name, $workload_wanted) AND is_one_of(d.demand_id, $demand_id_wanted::VARCHAR[])
 UNION
 SELECT 'pod ' || pod.namespace || '/' || pod.pod
 FROM dim.demand AS d
@@ -180,4 +217,4 @@ JOIN dim.demand_pod AS member ON member.cluster = d.cluster AND member.demand_id
 JOIN dim.pod AS pod ON pod.cluster = member.cluster AND pod.pod_uid = member.pod_uid
 WHERE is_among(d.cluster, $cluster_wanted) AND is_among(d.queue, $queue_wanted) AND is_among(d.namespace, $namespace_wanted)
   AND is_among(d.tenant, $tenant_wanted) AND is_among(d.priority, $priority_wanted) AND is_among(d.person, $person_wanted)
-  AND is_among(d.workload_kind || '/' || d.workload_name, $workload_wanted) AND is_among(d.demand_id, $demand_id_wanted);
+  AND is_among(d.workload_kind || '/' || d.workload_name, $workload_wanted) AND is_one_of(d.demand_id, $demand_id_wanted::VARCHAR[]);

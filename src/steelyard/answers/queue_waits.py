@@ -93,10 +93,9 @@ class NaiveFigures:
 
 @dataclass(frozen=True, slots=True)
 class QueueWaits:
-    """All of it. ``everyone``: each wait counts once. ``on_gpus``: those that ask for a GPU; one that does not say is none of them. ``fitting``: without
-    those that can never fit. ``by_gpus``: weighted by the GPUs asked for (thousandths of a card). ``by_size``: by SIZES. ``incidence``: at HORIZONS_US
-    and at the last end. ``not_recoverable_count``: waits that began in the window, or were bounded by it, and whose length is not known.
-    Method: statement ``wait_figures``; who waits, gave up or never fits is counted as ``wait_outcome`` of ``definitions`` says."""
+    """All of it. ``everyone``: each wait counts once. ``on_gpus``: those that ask for a GPU; one that does not say is none of them. ``fitting``:
+    without those that can never fit. ``by_gpus``: weighted by the GPUs asked for (thousandths of a card). ``by_size``: by SIZES. ``incidence``: at
+    HORIZONS_US and at the last end. ``not_recoverable_count``: waits that began in the window, or were bounded by it, of unknown length."""
 
     everyone: Estimate
     on_gpus: Estimate

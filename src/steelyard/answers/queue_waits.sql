@@ -11,7 +11,7 @@ WITH cohort AS (
   WHERE is_queueing(w.stage, w.demand_kind, w.unknown_reason)
     AND w.started_at >= make_timestamp($from_us::BIGINT) AND w.started_at < make_timestamp($to_us::BIGINT)
     AND is_among(w.cluster, $clusters) AND is_among(w.queue, $queues) AND is_among(w.namespace, $namespaces)
-    AND is_among(w.demand_id, $demand_ids)
+    AND is_one_of(w.demand_id, $demand_ids::VARCHAR[])
     AND (
       NOT $of_demands
       OR (w.cluster, w.demand_id) IN (

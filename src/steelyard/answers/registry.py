@@ -18,7 +18,8 @@ class Entry:
     """One question. ``title`` gives it in the chosen language, ``title_zh`` is what the
     Chinese catalogue must say. ``takes``: an instant or a
     window. ``spec``: the class whose fields are ``at`` or ``window``, ``by``, ``where``, ``explain``, ``confined``.
-    ``units``: of its figures by name. ``metrics``: what ``/metrics`` tells of the same."""
+    ``units``: of its figures by name. ``metrics``: what ``/metrics`` tells of the same.
+    ``conditions``: words that narrow and do not group, beside the dimensions."""
 
     number: int
     stem: str
@@ -32,6 +33,7 @@ class Entry:
     sources: Sequence[str]
     dimensions: Sequence[str]
     example: str
+    conditions: Sequence[str] = ()
 
     @property
     def name(self) -> str:
@@ -92,6 +94,7 @@ ANSWERS: Final[tuple[Entry, ...]] = (
         metrics=_QUEUE_METRICS,
         sources=("kubernetes pods", "events", "audit"),
         dimensions=tuple(sorted(dimensions.DEMAND)),
+        conditions=q06_scheduling.CONDITIONS,
         example="steelyard q6 --from 2026-11-01T00:00:00Z --to 2026-12-01T00:00:00Z --by queue,priority",
     ),
 )

@@ -17,7 +17,7 @@ asked AS (
   FROM sides
   WHERE (
       is_among(namespace, $namespace_wanted) AND is_among(tenant, $tenant_wanted) AND is_among(priority, $priority_wanted)
-      AND is_among(person, $person_wanted) AND is_among(workload, $workload_wanted) AND is_among(demand_id, $demand_id_wanted)
+      AND is_among(person, $person_wanted) AND is_among(workload, $workload_wanted) AND is_one_of(demand_id, $demand_id_wanted::VARCHAR[])
     )
     OR (
       is_among(victim_namespace, $namespace_wanted) AND is_among(victim_tenant, $tenant_wanted) AND is_among(victim_priority, $priority_wanted)

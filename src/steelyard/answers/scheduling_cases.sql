@@ -13,7 +13,7 @@ WITH asked AS (
   FROM dim.demand AS d
   WHERE $is_narrowed AND is_among(d.cluster, $cluster_wanted) AND is_among(d.queue, $queue_wanted) AND is_among(d.namespace, $namespace_wanted)
     AND is_among(d.tenant, $tenant_wanted) AND is_among(d.priority, $priority_wanted) AND is_among(d.person, $person_wanted)
-    AND is_among(d.workload_kind || '/' || d.workload_name, $workload_wanted) AND is_among(d.demand_id, $demand_id_wanted)
+    AND is_among(d.workload_kind || '/' || d.workload_name, $workload_wanted) AND is_one_of(d.demand_id, $demand_id_wanted::VARCHAR[])
 )
 SELECT
   p.cluster, epoch_us(p.preempted_at) AS at_us, p.time_basis, p.decided_by, p.cause, coalesce(v.namespace, p.victim_namespace) AS victim_namespace,
@@ -38,7 +38,7 @@ FROM dim.refusal AS r
 WHERE r.last_at >= make_timestamp($from_us::BIGINT) AND r.first_at < make_timestamp($to_us::BIGINT)
   AND is_among(r.cluster, $cluster_wanted) AND is_among(r.queue, $queue_wanted) AND is_among(r.namespace, $namespace_wanted)
   AND is_among(r.tenant, $tenant_wanted) AND is_among(r.priority, $priority_wanted) AND is_among(coalesce(r.person, r."user"), $person_wanted)
-  AND is_among(r.workload, $workload_wanted) AND is_among(r.demand_id, $demand_id_wanted)
+  AND is_among(r.workload, $workload_wanted) AND is_one_of(r.demand_id, $demand_id_wanted::VARCHAR[])
 ORDER BY r.first_at, r.namespace, r.demand_key, r.refused_by;
 
 -- name: evictions
@@ -58,7 +58,7 @@ WHERE coalesce(e.last_at >= make_timestamp($from_us::BIGINT), TRUE)
   AND coalesce(least(d.created_at, d.first_seen_at) < make_timestamp($to_us::BIGINT), TRUE)
   AND is_among(d.cluster, $cluster_wanted) AND is_among(d.queue, $queue_wanted) AND is_among(d.namespace, $namespace_wanted)
   AND is_among(d.tenant, $tenant_wanted) AND is_among(d.priority, $priority_wanted) AND is_among(d.person, $person_wanted)
-  AND is_among(d.workload_kind || '/' || d.workload_name, $workload_wanted) AND is_among(d.demand_id, $demand_id_wanted)
+  AND is_among(d.workload_kind || '/' || d.workload_name, $workload_wanted) AND is_one_of(d.demand_id, $demand_id_wanted::VARCHAR[])
 GROUP BY 1, 2, 3, 4, 5, 6, 7, e.reason, e.cause
 ORDER BY ALL;
 
@@ -100,7 +100,7 @@ WHERE coalesce(o.ended_at >= make_timestamp($from_us::BIGINT), TRUE) AND coalesc
   AND coalesce(least(d.created_at, d.first_seen_at) < make_timestamp($to_us::BIGINT), TRUE)
   AND is_among(d.cluster, $cluster_wanted) AND is_among(d.queue, $queue_wanted) AND is_among(d.namespace, $namespace_wanted)
   AND is_among(d.tenant, $tenant_wanted) AND is_among(d.priority, $priority_wanted) AND is_among(d.person, $person_wanted)
-  AND is_among(d.workload_kind || '/' || d.workload_name, $workload_wanted) AND is_among(d.demand_id, $demand_id_wanted)
+  AND is_among(d.workload_kind || '/' || d.workload_name, $workload_wanted) AND is_one_of(d.demand_id, $demand_id_wanted::VARCHAR[])
 GROUP BY 1, 2, 3, 4, 5, 6, 7, d.scheduler
 ORDER BY ALL;
 
@@ -112,7 +112,7 @@ WITH asked AS (
   WHERE $is_narrowed
     AND is_among(d.cluster, $cluster_wanted) AND is_among(d.queue, $queue_wanted) AND is_among(d.namespace, $namespace_wanted)
     AND is_among(d.tenant, $tenant_wanted) AND is_among(d.priority, $priority_wanted) AND is_among(d.person, $person_wanted)
-    AND is_among(d.workload_kind || '/' || d.workload_name, $workload_wanted) AND is_among(d.demand_id, $demand_id_wanted)
+    AND is_among(d.workload_kind || '/' || d.workload_name, $workload_wanted) AND is_one_of(d.demand_id, $demand_id_wanted::VARCHAR[])
 ),
 subjects AS (
   SELECT cluster, demand_id AS uid FROM asked
@@ -210,7 +210,7 @@ WHERE (
   AND coalesce(known_to_at, last_seen_at) >= make_timestamp($from_us::BIGINT)
   AND is_among(cluster, $cluster_wanted) AND is_among(queue, $queue_wanted) AND is_among(namespace, $namespace_wanted)
   AND is_among(tenant, $tenant_wanted) AND is_among(priority, $priority_wanted) AND is_among(person, $person_wanted)
-  AND is_among(workload, $workload_wanted) AND is_among(demand_id, $demand_id_wanted)
+  AND is_among(workload, $workload_wanted) AND is_one_of(demand_id, $demand_id_wanted::VARCHAR[])
 ORDER BY state DESC, since_us, cluster, namespace, name;
 
 -- name: contradictions

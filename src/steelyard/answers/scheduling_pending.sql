@@ -14,7 +14,7 @@ WITH waiting AS (
     AND w.known_to_at >= make_timestamp($from_us::BIGINT)
     AND is_among(w.cluster, $cluster_wanted) AND is_among(w.queue, $queue_wanted) AND is_among(w.namespace, $namespace_wanted)
     AND is_among(d.tenant, $tenant_wanted) AND is_among(d.priority, $priority_wanted) AND is_among(d.person, $person_wanted)
-    AND is_among(d.workload_kind || '/' || d.workload_name, $workload_wanted) AND is_among(w.demand_id, $demand_id_wanted)
+    AND is_among(d.workload_kind || '/' || d.workload_name, $workload_wanted) AND is_one_of(w.demand_id, $demand_id_wanted::VARCHAR[])
   QUALIFY row_number() OVER (PARTITION BY w.cluster, w.demand_id ORDER BY w.started_at DESC, w.stage) = 1
 )
 SELECT *, count(*) OVER () AS rows_count

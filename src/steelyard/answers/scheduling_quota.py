@@ -91,7 +91,7 @@ def quota_part(reading: Reading, scope: DemandScope, grains: Window, ceiling_us:
     """Figures and the tables ``quota`` and ``quota_now``. ``grains``: the whole grains of the window."""
     fulfilment, total = _fulfilment(reading, scope, ceiling_us)
     reason = _("quota belongs to queues: it is not told by {names}").format(
-        names=", ".join(name for name in scope.wanted if name not in _OF_QUEUES)
+        names=", ".join(name for name in scope.words if name not in _OF_QUEUES)
     )
     if any(name not in (*_OF_QUEUES, "tenant") for name in scope.wanted):
         return QuotaPart(_filled({}, total, reason), [], fulfilment, None)

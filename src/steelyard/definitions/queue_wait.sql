@@ -4,6 +4,10 @@ CREATE OR REPLACE MACRO evictions_counted(evictions) AS
 CREATE OR REPLACE MACRO is_among(value, wanted) AS
   len(wanted) = 0 OR list_contains(wanted, coalesce(CAST(value AS VARCHAR), ''));
 
+-- The same for lists that may be long: of requests, not of words. NULL is none of them.
+CREATE OR REPLACE MACRO is_one_of(value, wanted) AS
+  len(wanted) = 0 OR coalesce(value IN (SELECT unnest(wanted)), FALSE);
+
 -- Whether a row of ledger `wait` is a request's wait for its queue (of pods: for the scheduler), or stands in the place of one that cannot be recovered.
 CREATE OR REPLACE MACRO is_queueing(stage, demand_kind, unknown_reason) AS
   stage = CASE WHEN demand_kind = 'pod' THEN 'scheduler' ELSE 'queue' END OR stage IN ('queue', 'gate') AND unknown_reason IS NOT NULL;

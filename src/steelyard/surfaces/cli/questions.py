@@ -25,6 +25,10 @@ def add_questions(app: typer.Typer, ports: Ports) -> None:
     for entry in ANSWERS:
         command = _at_an_instant(entry, ports) if entry.takes == "instant" else _over_a_window(entry, ports)
         dimensions = _("Dimensions: {names}; or any label or annotation key.").format(names=", ".join(entry.dimensions))
+        if entry.conditions:
+            dimensions = _("Dimensions: {names}; --where also takes {more}, or any label or annotation key.").format(
+                names=", ".join(entry.dimensions), more=", ".join(entry.conditions)
+            )
         help_text = f"{entry.title()}.\n\n{dimensions}"
         epilog = _("Example: {command}").format(command=entry.example)
         app.command(entry.name, help=help_text, short_help=entry.title(), epilog=epilog)(command)
