@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from steelyard.app.collectors.watched_objects import CHECKS_EVERY_US, WatchedObjects
+from steelyard.app.collectors.watched_objects import WatchedObjects
 from steelyard.app.posting import post
 from steelyard.app.settings import Settings
-from steelyard.facts.base import Fact
-from steelyard.facts.finding import Finding
 from steelyard.facts.gang import Gang
 from steelyard.primitives.instant import HOUR_US
-from steelyard.sources.kube_api.watch_round import GoneObject, SeenObject
+from steelyard.sources.kube_api.watch_round import SeenObject
 from steelyard.sources.shared.context import ReadContext
 from steelyard.store import Store
-from tests.app.import_samples import codes, import_files, listing, rows, write
+from tests.app.import_samples import import_files, listing, rows, write
 from tests.sources.kueue.kueue_objects import (
     SEEN,
     V1,
@@ -71,23 +68,31 @@ def test_kueue_s_events_are_events_and_decisions(tmp_path: Path) -> None:
     assert rows(tmp_path / "d", "SELECT verdict, evidence FROM fact.decision") == [("never_fits", "event")]
 
 
+def _posted(store: Store) -> int:
+    return post(store, Settings())
+
+
+def _told(data: Path) -> list[str]:
+    return [code for (code,) in rows(data, "SELECT code FROM ledger.finding WHERE source = 'kueue' ORDER BY code")]
+
+
 def test_objects_and_pods_of_several_files_are_compared(tmp_path: Path) -> None:
     objects = write(tmp_path / "w.json", listing(workload(), ELSEWHERE, kind="WorkloadList"))
-    import_files(tmp_path / "d", objects, write(tmp_path / "p.json", listing(GATED)))
-    assert codes(tmp_path / "d") == ["workload_missing_for_kueue_pod", "workload_object_missing"]
+    import_files(tmp_path / "d", objects, write(tmp_path / "p.json", listing(GATED)), post=_posted)
+    assert _told(tmp_path / "d") == ["workload_missing_for_kueue_pod", "workload_object_missing"]
 
 
 def test_a_list_of_one_namespace_or_an_incomplete_one_says_nothing_is_missing(tmp_path: Path) -> None:
     pods = write(tmp_path / "p.json", listing(GATED))
     one = write(tmp_path / "one.json", listing(workload(), workload(name="x")))
-    import_files(tmp_path / "one", one, pods)
+    import_files(tmp_path / "one", one, pods, post=_posted)
     more = {**listing(workload(), ELSEWHERE), "metadata": {"continue": "token"}}
-    import_files(tmp_path / "part", write(tmp_path / "part.json", more), pods)
+    import_files(tmp_path / "part", write(tmp_path / "part.json", more), pods, post=_posted)
     lines = "\n".join(json.dumps(each) for each in (workload(), ELSEWHERE))
-    import_files(tmp_path / "lines", write(tmp_path / "lines.jsonl", lines), pods)
-    assert [codes(tmp_path / name) for name in ("one", "part", "lines")] == [[], [], []]
-    import_files(tmp_path / "all", one, pods, all_namespaces=True)
-    assert codes(tmp_path / "all") == ["workload_missing_for_kueue_pod", "workload_object_missing"]
+    import_files(tmp_path / "lines", write(tmp_path / "lines.jsonl", lines), pods, post=_posted)
+    assert [_told(tmp_path / name) for name in ("one", "part", "lines")] == [[], [], []]
+    import_files(tmp_path / "all", one, pods, all_namespaces=True, post=_posted)
+    assert _told(tmp_path / "all") == ["workload_missing_for_kueue_pod", "workload_object_missing"]
 
 
 def test_the_end_of_a_back_off_is_a_plan_and_dates_no_dump(tmp_path: Path) -> None:
@@ -95,10 +100,6 @@ def test_the_end_of_a_back_off_is_a_plan_and_dates_no_dump(tmp_path: Path) -> No
     import_files(tmp_path / "d", write(tmp_path / "w.json", listing(payload)))
     found = rows(tmp_path / "d", "SELECT CAST(occurred_at AS VARCHAR), CAST(requeue_at AS VARCHAR) FROM fact.gang")
     assert found == [("2026-03-01 08:00:00", "2026-03-01 11:00:00")]
-
-
-def _posted(store: Store) -> int:
-    return post(store, Settings())
 
 
 def test_a_second_dump_without_a_workload_says_that_it_was_given_up(tmp_path: Path) -> None:
@@ -121,42 +122,10 @@ def _seen(*payloads: dict[str, Any], seen_at: int = SEEN) -> list[SeenObject]:
     ]
 
 
-def _round(objects: WatchedObjects, changed: Sequence[SeenObject], at: int, *, listed: bool = True) -> list[Fact]:
-    ctx = ReadContext(observed_at=at)
-    return [*objects.read(changed, ctx), *objects.read_together(ctx, nodes_listed=True, workloads_listed=listed)]
-
-
-def _told(facts: Sequence[Fact]) -> list[str]:
-    return [fact.code for fact in facts if isinstance(fact, Finding)]
-
-
 def test_a_watched_workload_is_a_gang_each_time_it_changes() -> None:
     objects = WatchedObjects()
     phases = []
     for conditions in ([], admitted()):
-        facts = _round(objects, _seen(workload(*conditions)), SEEN)
+        facts = objects.read(_seen(workload(*conditions)), ReadContext(observed_at=SEEN))
         phases += [fact.phase for fact in facts if isinstance(fact, Gang)]
     assert phases == ["pending", "admitted"]
-
-
-def test_a_watch_believes_a_passing_contradiction_when_it_finds_it_twice() -> None:
-    objects = WatchedObjects()
-    behind = _seen(workload(), cluster_queue(pendingWorkloads=5))
-    assert _told(_round(objects, behind, SEEN)) == []
-    assert _told(_round(objects, [], SEEN + CHECKS_EVERY_US)) == ["queue_counters_without_objects"]
-
-
-def test_a_watch_forgets_a_contradiction_that_was_over_by_the_next_look() -> None:
-    objects = WatchedObjects()
-    assert _told(_round(objects, _seen(GATED, workload()), SEEN)) == []
-    gone = [GoneObject("pods", "Pod", "u-p", SEEN, SEEN + 1, "watch_deleted")]
-    objects.forget(gone)
-    assert _told(_round(objects, [], SEEN + CHECKS_EVERY_US)) == []
-    assert _told(_round(objects, [], SEEN + 2 * CHECKS_EVERY_US)) == []
-
-
-def test_a_watch_that_has_not_listed_the_workloads_misses_none() -> None:
-    objects = WatchedObjects()
-    for each in range(3):
-        at = SEEN + each * CHECKS_EVERY_US
-        assert _told(_round(objects, _seen(GATED, seen_at=at), at, listed=False)) == []

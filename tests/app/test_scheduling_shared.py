@@ -14,7 +14,6 @@ from steelyard.app.kubernetes_objects import KubernetesObjects, Later, all_reade
 from steelyard.facts.audit_event import AuditEvent
 from steelyard.facts.base import Fact
 from steelyard.facts.decision import Decision
-from steelyard.facts.finding import Finding
 from steelyard.facts.gang import Gang
 from steelyard.facts.grant import Grant
 from steelyard.facts.preemption import Preemption
@@ -24,6 +23,7 @@ from steelyard.facts.refusal import Refusal
 from steelyard.facts.request import Request
 from steelyard.primitives.instant import SECOND_US, format_instant, parse_instant
 from steelyard.sources.shared.context import ReadContext
+from tests.app.compared import Told, told_by
 
 F = TypeVar("F", bound=Fact)
 OBJECTS = ("pods", "events-list", "volcano-jobs", "volcano-podgroups-queues-list")
@@ -61,6 +61,11 @@ def audit(shared: Path, ctx: ReadContext) -> list[Fact]:
 
 def of(facts: list[Fact], table: type[F]) -> list[F]:
     return [fact for fact in facts if isinstance(fact, table)]
+
+
+def compared(facts: list[Fact], ctx: ReadContext) -> list[Told]:
+    """What the objects say of themselves and against each other."""
+    return told_by(facts, ctx.observed_at)
 
 
 def details(fact: Gang | Decision) -> Any:
@@ -107,7 +112,9 @@ def test_volcano_jobs_have_the_expected_outcomes_waits_and_retries(expected: Any
     assert details(jobs["bert-pretrain"])["running_duration_includes_wait"] is True
 
 
-def test_volcano_gangs_queues_and_stale_pod_groups_are_as_expected(expected: Any, facts: list[Fact]) -> None:
+def test_volcano_gangs_queues_and_stale_pod_groups_are_as_expected(
+    expected: Any, facts: list[Fact], ctx: ReadContext
+) -> None:
     truth, jobs = expected["volcano"], gangs(facts, "Job")
     half, big = jobs["half-gang"], jobs["queued-big"]
     assert (half.running_count, half.min_count) == (
@@ -121,7 +128,7 @@ def test_volcano_gangs_queues_and_stale_pod_groups_are_as_expected(expected: Any
     assert quotas["research", "nvidia.com/gpu"].used_milli == research["status_gpu"] * 1_000
     assert quotas["research", "volcano.sh/vgpu-memory"].used_milli == research["metric_raw_milli_vgpu_memory_mib"]
     assert {row.queue: row.state for row in of(facts, Queue)}["archive"] == "closed"
-    (stale,) = [each for each in of(facts, Finding) if each.code == "stale_inqueue_podgroup"]
+    (stale,) = [each for each in compared(facts, ctx) if each.code == "stale_inqueue_podgroup"]
     (group,) = truth["stale_inqueue_podgroups"]
     told = json.loads(stale.evidence)
     assert (stale.subject, told["queue"]) == (f"podgroup {group['podgroup']}", group["queue"])
@@ -222,8 +229,8 @@ def test_the_counts_of_the_audit_log_follow_from_its_facts(expected: Any, audit:
     assert [each.owner for each in refusals if each.refused_by == "quota_must_specify"] == ["ReplicaSet web-6f"]
 
 
-def test_objects_that_contradict_each_other_are_found(expected: Any, facts: list[Fact]) -> None:
-    found = {each.code: each for each in of(facts, Finding)}
+def test_objects_that_contradict_each_other_are_found(expected: Any, facts: list[Fact], ctx: ReadContext) -> None:
+    found = {each.code: each for each in compared(facts, ctx)}
     truths = {each["code"]: each for each in expected["input_inconsistencies"]}
     host, name = truths["event_host_mismatch"], truths["podgroup_name_mismatch"]
     told = json.loads(found["event_host_mismatch"].evidence)

@@ -13,7 +13,6 @@ from typing import Any, Final
 
 from msgspec import structs
 
-from steelyard.app.compared_words import ComparedWords
 from steelyard.app.json_documents import RawList, item_of
 from steelyard.app.refusals import READER_FAULTS, SHOWN_MAX, SOURCE, fault, malformed, more
 from steelyard.facts.base import Fact
@@ -119,19 +118,18 @@ class PodListing:
 
 @dataclass(slots=True)
 class Later:
-    """What of a file has to wait for the other files: its pods with allocations; whether it has claims or slices; whether it has nodes, or
-    words that others are compared with; and its listing of pods, where that is complete."""
+    """What of a file has to wait for the other files: its pods with allocations; whether it has claims or slices; whether it has nodes; and its
+    listing of pods, where that is complete."""
 
     pods: list[PodView] = field(default_factory=list)
     has_claims: bool = False
     has_nodes: bool = False
-    has_words: bool = False
     pod_listing: PodListing | None = None
 
     @property
     def is_compared(self) -> bool:
         """Whether the file has a part in contradictions between files."""
-        return self.has_nodes or self.has_words or bool(self.pods)
+        return self.has_nodes or bool(self.pods)
 
 
 @dataclass(slots=True)
@@ -181,11 +179,6 @@ class _Tally:
         if kind == "Pod" and not self.seen[kind] and not self.all_namespaces:  # no pods of which namespace?
             return False
         return self.complete[kind] and not self.refused_count and not self.faults_count
-
-    @property
-    def lists_workloads(self) -> bool:
-        """Whether all of the cluster's Workloads are here: a complete list that is not of one namespace."""
-        return self.is_listed(WORKLOADS) and self.scope(WORKLOADS) == "cluster"
 
     def is_listed(self, kind: str) -> bool:
         """Whether objects of the kind are here, and all that there are."""
@@ -240,9 +233,6 @@ class KubernetesObjects:
     pods: list[PodView] = field(default_factory=list)
     nodes: list[Mapping[str, Any]] = field(default_factory=list)
     events: list[Mapping[str, Any]] = field(default_factory=list)
-    words: ComparedWords = field(default_factory=ComparedWords)
-    workloads_listed: bool = False
-    pods_listed: bool = False
 
     def read(
         self, documents: Iterable[tuple[int, Any]], ctx: ReadContext, later: Later, *, listing: bool
@@ -262,16 +252,13 @@ class KubernetesObjects:
                         view = parse_pod(item)
                         tally.seen[kind].append(view.uid)
                         tally.namespaces.add(view.namespace)
-                        later.has_words = self.words.note_pod(view) or later.has_words
                         for read_pod in readers.pods:
                             yield from read_pod(view, ctx)
                         yield from _changes(readers, kind, item, ctx)
                         if _is_allocated(view.annotations):
                             later.pods.append(structs.replace(view, raw={}, conditions=()))
                     else:
-                        for fact in self._object(kind, item, ctx, readers, tally):
-                            later.has_words = self.words.note(fact) or later.has_words
-                            yield fact
+                        yield from self._object(kind, item, ctx, readers, tally)
                 except SourceMalformed as error:
                     yield from tally.refuse(ctx, error, line)
                 except READER_FAULTS as error:
@@ -280,12 +267,10 @@ class KubernetesObjects:
                 tally.gang(kind, item, whole)
         later.has_claims = len(self.claims) + len(self.slices) > before[0]
         later.has_nodes = len(self.nodes) > before[1]
-        self.workloads_listed = self.workloads_listed or tally.lists_workloads
         yield from self._listings(tally, ctx)
         if "Pod" in tally.complete and tally.is_complete("Pod"):
             uids = tally.seen["Pod"]
             later.pod_listing = PodListing(tally.scope("Pod"), len(uids), hash(frozenset(uids)))
-            self.pods_listed = self.pods_listed or later.pod_listing.scope == "cluster"
         yield from tally.remarks(ctx)
 
     def _object(
@@ -356,11 +341,10 @@ class KubernetesObjects:
         yield from read_dra(self.claims, self.slices, ctx)
 
     def read_contradictions(self, ctx: ReadContext) -> Iterator[Fact]:
-        """What the nodes, allocated pods and events of all files say against each other, and what the systems say."""
+        """What the nodes, allocated pods and events of all files say against each other."""
         from steelyard.sources.hami.checks import check_inconsistencies
 
         yield from check_inconsistencies(self.nodes, self.pods, self.events, ctx)
-        yield from self.words.findings(ctx, workloads_listed=self.workloads_listed, pods_listed=self.pods_listed)
 
 
 def _changes(readers: Readers, kind: str, item: Mapping[str, Any], ctx: ReadContext) -> Iterator[Fact]:

@@ -23,6 +23,7 @@ class Request(Fact, frozen=True, kw_only=True):
     = its source does not tell. outcome_by, outcome_cause, outcome_evidence: who ended it, why, by which words. failure_class, failure_owner: of a
     failure (the owner is ``application`` or ``infrastructure``, None = not told). exit_code: of the container that decided it.
     confidence: None = the object was seen, ``backfilled`` = rebuilt afterwards from the history of a Prometheus.
+    scheduling_gates: the gates that hold it back from the scheduler, comma separated and sorted.
     """
 
     TABLE: ClassVar[str] = "request"
@@ -61,3 +62,4 @@ class Request(Fact, frozen=True, kw_only=True):
     failure_class: str | None = None
     failure_owner: str | None = None
     exit_code: int | None = None
+    scheduling_gates: str = ""

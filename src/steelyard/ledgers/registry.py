@@ -382,5 +382,12 @@ GPU_STATE: Final = Ledger(
 
 LEDGERS: Final[tuple[Ledger, ...]] = (HOLDING, SUPPLY, USAGE, WAIT, QUOTA, BREACH, GPU_STATE, DEVIATION)
 
-FINDINGS: Final = ("inventory_findings.sql", "evidence_findings.sql", "sharing_quota_findings.sql")
+FINDINGS: Final = (
+    "inventory_findings.sql",
+    "evidence_findings.sql",
+    "sharing_quota_findings.sql",
+    "reference_findings.sql",
+    "kueue_findings.sql",
+    "volcano_findings.sql",
+)
 """Findings that stand on facts and dimensions alone and belong to no ledger; columns as ``Ledger.findings_file``."""

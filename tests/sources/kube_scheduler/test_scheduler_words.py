@@ -11,8 +11,7 @@ from steelyard.facts.decision import Decision
 from steelyard.facts.preemption import Preemption
 from steelyard.facts.refusal import Refusal
 from steelyard.primitives.errors import SourceMalformed
-from steelyard.sources.kube_api.events import read_event
-from steelyard.sources.kube_scheduler import PlacedWords, read_pod_scheduling, read_scheduler_event
+from steelyard.sources.kube_scheduler import read_pod_scheduling, read_scheduler_event
 from steelyard.sources.shared.pods import parse_pod
 from steelyard.sources.shared.scheduling_message import cause_of, parse_scheduling_message
 from tests.sources.kube_api.kube_objects import CTX, at, gpus, pod, stamp, status_of
@@ -276,22 +275,3 @@ def test_an_event_without_a_time_is_refused() -> None:
 def test_a_hostile_event_is_read_as_far_as_it_goes(change: dict[str, Any]) -> None:
     for reason in ("FailedScheduling", "Preempted", "Scheduled", "FailedCreate", "UnexpectedAdmissionError"):
         told(event(reason, "x") | change)
-
-
-def placed(node: str, host: str, uid: str = "u-1") -> PlacedWords:
-    found = PlacedWords()
-    for fact in read_event(event("Evicted", "x", component="kubelet", source={"host": host}), CTX):
-        found.note(fact)
-    found.note_pod(parse_pod(pod(gpus("1"), node=node, metadata={"uid": uid})))
-    return found
-
-
-def test_an_event_from_another_machine_than_the_pods_node_is_said() -> None:
-    (finding,) = placed("n-3", "n-4").findings(CTX)
-    assert (finding.code, finding.subject) == ("event_host_mismatch", "pod ns/p")
-    assert json.loads(finding.evidence) == {"event_host": "n-4", "node_name": "n-3", "event_reason": "Evicted"}
-    assert list(placed("n-3", "n-3").findings(CTX)) == []
-    assert list(placed("n-3", "n-4", "u-2").findings(CTX)) == []
-    seen = placed("n-3", "n-4")
-    seen.forget_events()
-    assert list(seen.findings(CTX)) == []

@@ -8,9 +8,8 @@ from typing import Any, TypeVar
 from steelyard.facts.base import Fact
 from steelyard.facts.finding import Finding
 from steelyard.primitives.instant import Instant, parse_instant
-from steelyard.sources.kueue import KueueWords, has_facts, read_event, read_object
+from steelyard.sources.kueue import has_facts, read_event, read_object
 from steelyard.sources.shared.context import ReadContext
-from steelyard.sources.shared.pods import parse_pod
 
 SEEN = parse_instant("2026-03-01T12:00:00Z")
 CTX = ReadContext(cluster="c", file="x", observed_at=SEEN)
@@ -151,21 +150,6 @@ def pod(name: str, *, labels: dict[str, str] | None = None, **more: Any) -> dict
 
 def read(*payloads: dict[str, Any], ctx: ReadContext = CTX) -> list[Fact]:
     return [fact for payload in payloads for fact in _read(payload, ctx)]
-
-
-def compare(*payloads: dict[str, Any], listed: bool = True) -> list[Finding]:
-    """What the objects, events and pods say against each other, and each against itself."""
-    words = KueueWords()
-    found: list[Finding] = []
-    for payload in payloads:
-        if payload.get("kind") == "Pod":
-            words.note_pod(parse_pod(payload))
-            continue
-        for fact in _read(payload, CTX):
-            words.note(fact)
-            if isinstance(fact, Finding):
-                found.append(fact)
-    return [*found, *words.findings(CTX, workloads_listed=listed)]
 
 
 def _read(payload: dict[str, Any], ctx: ReadContext) -> Iterator[Fact]:

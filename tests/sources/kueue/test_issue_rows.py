@@ -11,10 +11,10 @@ import json
 import pytest
 
 from steelyard.facts.decision import Decision
+from steelyard.facts.finding import Finding
 from steelyard.facts.gang import Gang
 from steelyard.facts.preemption import Preemption
 from steelyard.facts.queue import Queue
-from steelyard.facts.quota import Quota
 from steelyard.facts.transition import Transition
 from steelyard.sources.kube_api.transitions import read_transitions
 from tests.sources.kueue.kueue_objects import (
@@ -24,13 +24,11 @@ from tests.sources.kueue.kueue_objects import (
     at,
     cluster_queue,
     codes,
-    compare,
     condition,
     each,
     event,
     local_queue,
     only,
-    pod,
     pod_set,
     read,
     stamp,
@@ -52,35 +50,6 @@ def test_row_14811_an_eviction_that_never_released_is_evicted_and_still_holds_it
     assert json.loads(gang.details)["conditions"]["QuotaReserved"][0] == "True"
 
 
-def test_row_14609_pods_that_were_given_back_and_run_again_are_told_with_both_counts():
-    spec = {"podSets": [pod_set(3, 1)]}
-    given_back = [{"name": "main", "count": 2}]
-    payload = workload(*admitted(), spec=spec, admission=[assignment(3, 3)], reclaimablePods=given_back)
-    pods = [pod(f"p{i}", metadata={"annotations": {"kueue.x-k8s.io/workload": "w"}}) for i in range(3)]
-    (finding,) = compare(payload, *pods)
-    told = json.loads(finding.evidence)
-    assert finding.code == "reclaimable_pods_stale"
-    assert (told["running_pods_count"], told["counted_pods_count"], told["reclaimable_pods_count"]) == (3, 1, 2)
-    assert not compare(payload, pods[0])
-
-
-@pytest.mark.parametrize("state", ["Rejected", "Retry"])
-def test_row_6035_a_check_that_said_no_while_the_quota_is_kept_is_told(state):
-    check = {"name": "capacity", "state": state, "lastTransitionTime": stamp("08:10:00")}
-    reserved = condition("QuotaReserved", True, "08:01:00")
-    (finding,) = compare(workload(reserved, admission=[assignment(900, 900)], admissionChecks=[check]))
-    told = json.loads(finding.evidence)
-    assert finding.code == "reservation_kept_after_rejection"
-    assert told == {"checks": {"capacity": state}, "held_milli": {"nvidia.com/gpu": 900_000}, "cluster_queue": "cq"}
-    assert not compare(workload(condition("QuotaReserved", False, "08:11:00"), admissionChecks=[check]))
-
-
-def test_row_1937_a_count_of_waiting_workloads_one_too_low_is_told():
-    (finding,) = compare(workload(), workload(name="x"), local_queue(), cluster_queue(pendingWorkloads=1))
-    assert finding.code == "queue_counters_mismatch"
-    assert json.loads(finding.evidence)["pending_workloads_counted"] == 2
-
-
 def test_row_13676_counters_of_a_queue_that_is_being_deleted_are_stale_although_it_says_active():
     payload = cluster_queue(condition("Active", True, "08:00:00", "Ready"), pendingWorkloads=3, admittedWorkloads=1)
     payload["metadata"]["deletionTimestamp"] = stamp("09:00:00")
@@ -94,7 +63,7 @@ def test_row_13708_usage_of_a_local_queue_whose_cluster_queue_is_gone_is_stale_a
     gone = condition("Active", False, "08:00:00", "ClusterQueueDoesNotExist")
     facts = read(local_queue(gone, parent="deleted", flavorsUsage=USED, flavorsReservation=USED))
     assert codes(facts) == ["stale_local_queue_status"]
-    (finding,) = compare(local_queue(gone, flavorsUsage=USED))
+    (finding,) = each(read(local_queue(gone, flavorsUsage=USED)), Finding)
     told = json.loads(finding.evidence)
     assert (told["claimed_milli"], told["true_milli"]) == ({"nvidia.com/gpu": 4_000}, {"nvidia.com/gpu": 0})
     assert not codes(read(local_queue(gone)))
@@ -244,20 +213,6 @@ def test_row_10108_instances_of_different_size_are_not_counted_as_cards():
     gang = only(read(workload(spec={"podSets": [{"name": "main", "count": 2, **per_pod}]})), Gang)
     assert gang.gpu_milli is None
     assert json.loads(gang.demand) == {"nvidia.com/mig-1g.10gb": 2_000, "nvidia.com/mig-7g.80gb": 2_000}
-
-
-def test_row_6586_two_flavors_over_one_node_are_told_and_their_quotas_stay_apart():
-    rows = [
-        {"name": flavor, "resources": [{"name": "nvidia.com/gpu", "nominalQuota": "8"}]} for flavor in ("h100", "any")
-    ]
-    facts = read(cluster_queue(spec={"resourceGroups": [{"flavors": rows}]}))
-    assert [(each.flavor, each.nominal_milli) for each in each(facts, Quota)] == [("h100", 8_000), ("any", 8_000)]
-    host = {"levels": ["kubernetes.io/hostname"], "domains": [{"values": ["n1"], "count": 1}]}
-    both = [
-        workload(*admitted(), name=name, admission=[assignment(flavor=name, topologyAssignment=host)])
-        for name in ("h100", "any")
-    ]
-    assert [each.code for each in compare(*both)] == ["overlapping_nodes"]
 
 
 def test_row_2012_an_eviction_without_an_event_is_read_from_the_condition():

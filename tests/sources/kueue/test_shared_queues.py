@@ -8,7 +8,6 @@ from collections import Counter, defaultdict
 import pytest
 
 from steelyard.facts.decision import Decision
-from steelyard.facts.finding import Finding
 from steelyard.facts.gang import Gang
 from steelyard.facts.preemption import Preemption
 from steelyard.facts.quota import Quota
@@ -16,7 +15,7 @@ from steelyard.facts.refusal import Refusal
 from steelyard.facts.transition import Transition
 from steelyard.primitives.instant import parse_instant
 from steelyard.sources.kube_api.transitions import read_transitions
-from tests.sources.kueue.kueue_objects import CTX, compare, each, read
+from tests.sources.kueue.kueue_objects import CTX, each, read
 
 GPU = "nvidia.com/gpu"
 NEW = ("kueue-workloads-v1beta2.json", "kueue-queues-v1beta2-list.json")
@@ -195,41 +194,3 @@ def test_the_first_waits_are_the_stamps_of_the_objects(case, expected):
     for name, source in expected["kueue"]["wait_segments_source"].items():
         if source == "object":
             assert first[name] == expected["kueue"]["wait_segments_seconds_by_workload"][name][0]
-
-
-def test_what_the_inputs_say_against_each_other(case, expected):
-    found = compare(*items(case, *NEW, OLD, "events-list.json", "pods.json"))
-    by_code: dict[str, dict[str, Finding]] = defaultdict(dict)
-    for fact in found:
-        by_code[fact.code][fact.subject.split(" ", 1)[1]] = fact
-    truths = {row["code"]: row for row in [*expected["kueue"]["findings"], *expected["input_inconsistencies"]]}
-    for code in ("preemptor_uid_conflict", "event_uid_mismatch", "flavor_message_mismatch", "queue_counters_without_objects",
-                 "stale_cluster_queue_status", "stale_local_queue_status", "inactive_cluster_queue", "workload_object_missing"):  # fmt: skip
-        assert set(by_code[code]) == {truths[code]["object"]}, code
-    assert set(by_code["workload_missing_for_kueue_pod"]) == set(truths["workload_missing_for_kueue_pod"]["objects"])
-    assert set(by_code["overlapping_nodes"]) == {"gpu-node-03", "gpu-node-04"}
-    assert len(by_code) == 10
-
-    def evidence(code):
-        (fact,) = by_code[code].values()
-        return json.loads(fact.evidence)
-
-    truth = truths["event_uid_mismatch"]
-    assert (evidence("event_uid_mismatch")["event_uid"], evidence("event_uid_mismatch")["object_uid"]) == (
-        truth["event_uid"],
-        truth["object_uid"],
-    )
-    truth, told = truths["stale_cluster_queue_status"], evidence("stale_cluster_queue_status")
-    assert told["deletion_utc"] == truth["deletion_utc"]
-    for key in ("pending_workloads_claimed_count", "admitted_workloads_claimed_count"):
-        assert told[key] == truth[key]
-    assert evidence("queue_counters_without_objects")["workload_objects_count"] == truth["workload_objects_count"]
-    truth, told = truths["stale_local_queue_status"], evidence("stale_local_queue_status")
-    assert (told["claimed_milli"][GPU], told["true_milli"][GPU]) == (
-        truth["claimed_gpu"] * 1_000,
-        truth["true_gpu"] * 1_000,
-    )
-    assert (told["reason"], evidence("inactive_cluster_queue")["reason"]) == (
-        truth["reason"],
-        truths["inactive_cluster_queue"]["reason"],
-    )

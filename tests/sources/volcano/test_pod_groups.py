@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,9 +12,8 @@ from steelyard.facts.finding import Finding
 from steelyard.facts.preemption import Preemption
 from steelyard.facts.queue import Queue
 from steelyard.facts.quota import Quota
-from steelyard.primitives.instant import MINUTE_US
 from steelyard.sources.shared.pods import parse_pod
-from steelyard.sources.volcano import VolcanoWords, read_volcano_event, read_volcano_pod
+from steelyard.sources.volcano import read_volcano_event, read_volcano_pod
 from steelyard.sources.volcano.gang_message import parse_gang_message
 from tests.sources.kube_api.kube_objects import pod
 from tests.sources.volcano.volcano_objects import (
@@ -108,67 +106,6 @@ def test_a_pod_group_named_after_another_owner_is_said() -> None:
     own = pod_group("Inqueue", name=f"podgroup-{uid}")
     own["metadata"]["ownerReferences"][0]["uid"] = uid
     assert of(read(own), Finding) == []
-
-
-def words(*payloads: dict[str, Any], pods: tuple[dict[str, Any], ...] = ()) -> VolcanoWords:
-    found = VolcanoWords()
-    for payload in payloads:
-        for fact in read(payload):
-            found.note(fact)
-    for each in pods:
-        found.note_pod(parse_pod(each))
-    return found
-
-
-def member(phase: str = "Running", uid: str = "u-1") -> dict[str, Any]:
-    payload = pod(metadata={"annotations": {"scheduling.k8s.io/group-name": "j-job-1"}}, status={"phase": phase})
-    payload["metadata"] |= {"namespace": "lab", "uid": uid}
-    return payload
-
-
-def test_row_29_a_pod_group_in_its_queue_without_a_pod_is_stale_with_its_cards_and_age() -> None:
-    ctx = replace(CTX, observed_at=at("15:00:00"))
-    (found,) = words(pod_group("Inqueue")).findings(ctx, pods_listed=True)
-    told = json.loads(found.evidence)
-    assert (found.code, told["gpu_milli"], told["age_seconds"]) == ("stale_inqueue_podgroup", 2_000, 7 * 3_600)
-    assert (told["queue"], told["reserved_milli"], told["pods_count"]) == ("q", {"nvidia.com/gpu": 2_000}, 0)
-
-
-@pytest.mark.parametrize(
-    ("phase", "pods", "listed", "minutes"),
-    [
-        ("Inqueue", (member("Pending"),), True, 60),
-        ("Inqueue", (), False, 60),
-        ("Inqueue", (), True, 9),
-        ("Running", (), True, 60),
-        ("Pending", (), True, 60),
-    ],
-)
-def test_a_pod_group_is_not_stale_with_a_pod_or_unlisted_pods_or_within_the_grace_or_in_another_phase(
-    phase: str, pods: tuple[dict[str, Any], ...], listed: bool, minutes: int
-) -> None:
-    ctx = replace(CTX, observed_at=at("08:00:00") + minutes * MINUTE_US)
-    assert list(words(pod_group(phase), pods=pods).findings(ctx, pods_listed=listed)) == []
-
-
-def test_pods_that_ended_or_are_gone_keep_no_pod_group_alive() -> None:
-    ctx = replace(CTX, observed_at=at("15:00:00"))
-    assert len(list(words(pod_group("Inqueue"), pods=(member("Succeeded"),)).findings(ctx, pods_listed=True))) == 1
-    alive = words(pod_group("Inqueue"), pods=(member(),))
-    assert list(alive.findings(ctx, pods_listed=True)) == []
-    alive.forget("u-1")
-    assert len(list(alive.findings(ctx, pods_listed=True))) == 1
-    alive.forget("uid-of-j-job-1")
-    assert list(alive.findings(ctx, pods_listed=True)) == []
-
-
-def test_row_23_a_queue_that_counts_no_pod_groups_while_some_run_is_not_believed() -> None:
-    (found,) = words(pod_group("Running"), queue(running=0, pending=0)).findings(CTX, pods_listed=False)
-    assert found.code == "volcano_queue_counters_stale"
-    assert json.loads(found.evidence) == {"running": {"claimed": 0, "counted": 1}}
-    silent = words(pod_group("Running"), queue()).findings(CTX, pods_listed=False)
-    more = words(pod_group("Running"), queue(running=3)).findings(CTX, pods_listed=False)
-    assert [*silent, *more] == []
 
 
 def test_a_queue_tells_its_three_limits_and_what_is_allocated_in_thousandths() -> None:

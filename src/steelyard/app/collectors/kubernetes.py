@@ -35,7 +35,6 @@ from steelyard.sources.shared.context import ReadContext, ReadSettings
 SOURCE: Final = "kube_api"
 PODS: Final = "pods"
 NODES: Final = "nodes"
-WORKLOADS: Final = "workloads.kueue.x-k8s.io"
 SEEN_THROUGHOUT: Final = frozenset({
     *SIGHTED, "clusterqueues.kueue.x-k8s.io", "cohorts.kueue.x-k8s.io", "queues.scheduling.volcano.sh", "resourcequotas",
 })  # fmt: skip
@@ -82,13 +81,8 @@ class KubernetesCollector:
         ctx = replace(self._ctx, observed_at=found.at)
         yield from self._objects.read(found.changed, ctx)
         states = {kind.word: kind for kind in found.kinds}
-        nodes, workloads, pods = states.get(NODES), states.get(WORKLOADS), states.get(PODS)
-        yield from self._objects.read_together(
-            ctx,
-            nodes_listed=nodes is None or nodes.status != STARTING,
-            workloads_listed=workloads is not None and workloads.status == OK,
-            pods_listed=pods is not None and pods.status == OK,
-        )
+        nodes = states.get(NODES)
+        yield from self._objects.read_together(ctx, nodes_listed=nodes is None or nodes.status != STARTING)
         for kind in found.kinds:
             yield from self._listing(kind, ctx)
         for gone in found.gone:

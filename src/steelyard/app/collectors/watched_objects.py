@@ -15,7 +15,6 @@ from typing import Any, Final
 import msgspec
 from msgspec import structs
 
-from steelyard.app.compared_words import PASSING, ComparedWords
 from steelyard.app.json_documents import item_of
 from steelyard.app.kubernetes_objects import KubernetesObjects, Later, all_readers
 from steelyard.facts.base import Fact
@@ -55,15 +54,13 @@ class WatchedObjects:
         self._claims_changed: set[str] | None = set()
         self._checked_at: Instant | None = None
         self._is_changed = False
-        self._words = ComparedWords()
-        self._suspected: set[tuple[str, str]] = set()
         self._zones: dict[str, dict[str, NodeZone]] = {}
 
     def read(self, changed: Sequence[SeenObject], ctx: ReadContext) -> Iterator[Fact]:
         """The facts of the objects that changed, each as of when it was seen."""
         for seen_at, group in groupby(changed, attrgetter("seen_at")):
             at = replace(ctx, observed_at=seen_at)
-            objects = KubernetesObjects(all_readers, None, "stamped", words=self._words)
+            objects = KubernetesObjects(all_readers, None, "stamped")
             later = Later()
             zones: dict[str, dict[str, NodeZone]] = {}
             documents = [(0, self._document(each)) for each in group]
@@ -84,9 +81,7 @@ class WatchedObjects:
                 self._zones[node] = undated
                 yield from found.values()
 
-    def read_together(
-        self, ctx: ReadContext, *, nodes_listed: bool, workloads_listed: bool = False, pods_listed: bool = False
-    ) -> Iterator[Fact]:
+    def read_together(self, ctx: ReadContext, *, nodes_listed: bool) -> Iterator[Fact]:
         """What needs several objects at once: allocations, as soon as the registers are there; claims; contradictions."""
         if nodes_listed:
             yield from self._allocations(ctx)
@@ -94,24 +89,8 @@ class WatchedObjects:
         due = self._checked_at is None or ctx.observed_at - self._checked_at >= CHECKS_EVERY_US
         if nodes_listed and self._is_changed and due:
             self._checked_at, self._is_changed = ctx.observed_at, False
-            objects = self._gathered()
-            objects.workloads_listed, objects.pods_listed = workloads_listed, pods_listed
-            yield from self._lasting(objects.read_contradictions(ctx))
+            yield from self._gathered().read_contradictions(ctx)
             self._events.clear()
-            self._words.forget_events()
-
-    def _lasting(self, facts: Iterator[Fact]) -> Iterator[Fact]:
-        """What contradicts itself for a moment only, while a status catches up, is no contradiction: it counts when it is found twice."""
-        suspected: set[tuple[str, str]] = set()
-        for fact in facts:
-            if isinstance(fact, Finding) and fact.code in PASSING:
-                suspicion = (fact.natural_key, fact.evidence)
-                suspected.add(suspicion)
-                if suspicion not in self._suspected:
-                    continue
-            yield fact
-        self._is_changed = self._is_changed or bool(suspected - self._suspected)
-        self._suspected = suspected
 
     def forget(self, gone: Sequence[GoneObject]) -> None:
         """Objects that are no more."""
@@ -123,7 +102,6 @@ class WatchedObjects:
             self._allocated.pop(each.uid, None)
             self._waiting.pop(each.uid, None)
             self._events.pop(each.uid, None)
-            self._words.forget(each.uid)
             if each.object_kind == "NodeResourceTopology":
                 self._zones.clear()  # named by node, not by uid; each is told once more when it changes next
 
@@ -194,7 +172,6 @@ class WatchedObjects:
         objects.nodes = list(self._kept["Node"].values())
         objects.pods = list(self._allocated.values())
         objects.events = list(self._events.values())
-        objects.words = self._words
         return objects
 
 

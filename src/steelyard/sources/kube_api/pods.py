@@ -22,6 +22,7 @@ from steelyard.sources.kube_api.outcomes import outcome_of
 from steelyard.sources.kube_api.owners import read_owner
 from steelyard.sources.shared.context import ReadContext
 from steelyard.sources.shared.demand import Demand, demands_of, totals_of
+from steelyard.sources.shared.plain_text import plain
 from steelyard.sources.shared.pods import (
     INIT,
     PodView,
@@ -36,6 +37,8 @@ SOURCE: Final = "kube_api"
 TERMINAL: Final = frozenset({"Succeeded", "Failed"})
 TOLERATION_DEFAULT_US: Final = 300 * SECOND_US
 PROBLEMS_MAX: Final = 20
+GATES_MAX: Final = 32
+NAME_CHARACTERS_MAX: Final = 316
 
 _REJECT_REASONS: Final = frozenset({
     "UnexpectedAdmissionError", "TopologyAffinityError", "NodeAffinity", "NodeName", "NodePorts", "NodeShutdown", "TaintToleration",
@@ -224,6 +227,14 @@ def _request(
         failure_class=end.failure_class,
         failure_owner=end.failure_owner,
         exit_code=end.exit_code,
+        scheduling_gates=_gates(view),
+    )
+
+
+def _gates(view: PodView) -> str:
+    gates = list_of(mapping_of(view.raw.get("spec")).get("schedulingGates"))[:GATES_MAX]
+    return ",".join(
+        sorted({plain(name[:NAME_CHARACTERS_MAX]) for gate in gates if (name := text_of(gate.get("name")))})
     )
 
 

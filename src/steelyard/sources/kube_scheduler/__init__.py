@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from steelyard.sources.kube_scheduler.checks import PlacedWords
 from steelyard.sources.kube_scheduler.events import read_scheduler_event
 from steelyard.sources.kube_scheduler.pods import read_pod_scheduling
 
-__all__ = ["PlacedWords", "read_pod_scheduling", "read_scheduler_event"]
+__all__ = ["read_pod_scheduling", "read_scheduler_event"]

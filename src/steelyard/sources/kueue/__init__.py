@@ -1,4 +1,4 @@
-"""Kueue: its Workloads and queues, what it says of them, and where its words contradict each other.
+"""Kueue: its Workloads and queues, and what it says of them.
 
 Docs: ``docs/sources/kueue.md``.
 """
@@ -9,7 +9,6 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from steelyard.facts.base import Fact
-from steelyard.sources.kueue.contradictions import PASSING, KueueWords
 from steelyard.sources.kueue.events import read_event
 from steelyard.sources.kueue.pods import read_kueue_pod
 from steelyard.sources.kueue.queues import QUEUE_KINDS, read_queue
@@ -18,8 +17,6 @@ from steelyard.sources.kueue.workloads import read_workload
 from steelyard.sources.shared.context import ReadContext
 
 __all__ = [
-    "PASSING",
-    "KueueWords",
     "has_facts",
     "read_event",
     "read_kueue_pod",

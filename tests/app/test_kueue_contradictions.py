@@ -1,4 +1,4 @@
-"""What objects, events and pods say against each other, and what they do not."""
+"""What Kueue's objects, events and pods say against each other, and what they do not."""
 
 from __future__ import annotations
 
@@ -6,20 +6,31 @@ import json
 
 import pytest
 
-from steelyard.sources.kueue import KueueWords, read_object
+from steelyard.facts.quota import Quota
+from steelyard.facts.sighting import Sighting
+from steelyard.primitives.instant import HOUR_US, MINUTE_US
+from tests.app.compared import compare as compared
+from tests.app.compared import facts_of, status, told_by
 from tests.sources.kueue.kueue_objects import (
-    CTX,
+    SEEN,
     admitted,
     assignment,
     cluster_queue,
-    compare,
     condition,
+    each,
     event,
     local_queue,
     pod,
+    pod_set,
+    read,
     stamp,
     workload,
 )
+
+
+def compare(*payloads, listed=True):
+    return compared(*payloads, at=SEEN, listed=listed)
+
 
 VICTIM = "Preempted to accommodate a workload (UID: {}, JobUID: j) due to prioritization in the ClusterQueue"
 
@@ -174,11 +185,99 @@ def test_pods_and_facts_of_others_are_not_kept():
     assert not compare(plain)
 
 
+def test_row_14609_pods_that_were_given_back_and_run_again_are_told_with_both_counts():
+    spec = {"podSets": [pod_set(3, 1)]}
+    given_back = [{"name": "main", "count": 2}]
+    payload = workload(*admitted(), spec=spec, admission=[assignment(3, 3)], reclaimablePods=given_back)
+    pods = [pod(f"p{i}", metadata={"annotations": {"kueue.x-k8s.io/workload": "w"}}) for i in range(3)]
+    (finding,) = compare(payload, *pods)
+    told = json.loads(finding.evidence)
+    assert finding.code == "reclaimable_pods_stale"
+    assert (told["running_pods_count"], told["counted_pods_count"], told["reclaimable_pods_count"]) == (3, 1, 2)
+    assert not compare(payload, pods[0])
+
+
+@pytest.mark.parametrize("state", ["Rejected", "Retry"])
+def test_row_6035_a_check_that_said_no_while_the_quota_is_kept_is_told(state):
+    check = {"name": "capacity", "state": state, "lastTransitionTime": stamp("08:10:00")}
+    reserved = condition("QuotaReserved", True, "08:01:00")
+    (finding,) = compare(workload(reserved, admission=[assignment(900, 900)], admissionChecks=[check]))
+    told = json.loads(finding.evidence)
+    assert finding.code == "reservation_kept_after_rejection"
+    assert told == {"checks": {"capacity": state}, "held_milli": {"nvidia.com/gpu": 900_000}, "cluster_queue": "cq"}
+    assert not compare(workload(condition("QuotaReserved", False, "08:11:00"), admissionChecks=[check]))
+
+
+def test_row_1937_a_count_of_waiting_workloads_one_too_low_is_told():
+    (finding,) = compare(workload(), workload(name="x"), local_queue(), cluster_queue(pendingWorkloads=1))
+    assert finding.code == "queue_counters_mismatch"
+    assert json.loads(finding.evidence)["pending_workloads_counted"] == 2
+
+
+def test_row_6586_two_flavors_over_one_node_are_told_and_their_quotas_stay_apart():
+    rows = [
+        {"name": flavor, "resources": [{"name": "nvidia.com/gpu", "nominalQuota": "8"}]} for flavor in ("h100", "any")
+    ]
+    facts = read(cluster_queue(spec={"resourceGroups": [{"flavors": rows}]}))
+    assert [(each.flavor, each.nominal_milli) for each in each(facts, Quota)] == [("h100", 8_000), ("any", 8_000)]
+    host = {"levels": ["kubernetes.io/hostname"], "domains": [{"values": ["n1"], "count": 1}]}
+    both = [
+        workload(*admitted(), name=name, admission=[assignment(flavor=name, topologyAssignment=host)])
+        for name in ("h100", "any")
+    ]
+    assert [each.code for each in compare(*both)] == ["overlapping_nodes"]
+
+
+WORKLOADS = "workloads.kueue.x-k8s.io"
+
+
+def watched(*facts, minutes):
+    """The findings after a watch that began with these facts and goes on for so long."""
+    to = SEEN + minutes * MINUTE_US
+    stretches = [status(kind, to, observed_from_at=SEEN, observed_to_at=to) for kind in (WORKLOADS, "pods")]
+    return [each.code for each in told_by([*facts, *stretches], to)]
+
+
+def test_a_watch_believes_a_passing_contradiction_once_it_has_stood_for_five_minutes():
+    behind = facts_of([workload(), local_queue(), cluster_queue(pendingWorkloads=5)], SEEN)
+    assert [watched(*behind, minutes=each) for each in (4, 5)] == [[], ["queue_counters_mismatch"]]
+    gated = pod("p", labels={"kueue.x-k8s.io/managed": "true"}, node=None, phase="Pending", spec=GATES)
+    gated["metadata"]["creationTimestamp"] = stamp("12:00:00")
+    lonely = facts_of([workload(), gated], SEEN)
+    assert watched(*lonely, minutes=4) == []
+    assert watched(*lonely, minutes=5) == ["workload_missing_for_kueue_pod", "workload_object_missing"]
+
+
+def test_a_count_between_what_is_sure_and_what_just_changed_is_no_contradiction():
+    settled = facts_of([workload(), local_queue(), cluster_queue(pendingWorkloads=1)], SEEN)
+    fresh = facts_of([workload(name="x")], SEEN + 9 * MINUTE_US)
+    assert watched(*settled, *fresh, minutes=10) == []
+    assert watched(*settled, *fresh, minutes=14) == ["queue_counters_mismatch"]
+
+
+def gone(uid, minutes):
+    at = SEEN + minutes * MINUTE_US
+    return [
+        Sighting(source="kube_api", natural_key=uid, occurred_at=at, observed_at=at, object_kind=kind, object_uid=uid)
+        for kind in ("workload", "workload_gone")
+    ]
+
+
 def test_what_is_gone_contradicts_nothing_any_more():
-    words = KueueWords()
-    for payload in (on_node("x", "h100"), on_node("y", "a100")):
-        for fact in read_object(payload, "Workload", CTX):
-            words.note(fact)
-    assert [each.code for each in words.findings(CTX, workloads_listed=False)] == ["overlapping_nodes"]
-    words.forget("u-y")
-    assert not list(words.findings(CTX, workloads_listed=False))
+    both = facts_of([on_node("x", "h100"), on_node("y", "a100")], SEEN)
+    assert watched(*both, minutes=10) == ["overlapping_nodes"]
+    assert watched(*both, *gone("u-y", 3), minutes=10) == []
+
+
+def test_a_status_from_long_before_the_objects_were_listed_is_no_word_about_them():
+    old = facts_of([cluster_queue(pendingWorkloads=5), local_queue(), workload()], SEEN)
+    day = 24 * HOUR_US
+    later = [*facts_of([workload(), workload(name="x")], SEEN + day), status(WORKLOADS, SEEN + day)]
+    assert told_by([*old, *later], SEEN + day) == []
+    assert [each.code for each in told_by([*old, status(WORKLOADS, SEEN)], SEEN)] == ["queue_counters_mismatch"]
+
+
+def test_a_key_of_a_flavor_with_any_character_is_no_fault():
+    payload = on_node("x", "h100")
+    payload["status"]["admission"]["podSetAssignments"][0]["flavors"] = {'a"/~b.com/gpu': "f", "nvidia.com/gpu": "h100"}
+    assert [each.subject for each in compare(payload, on_node("y", "a100"))] == ["node n1"]
