@@ -15,6 +15,7 @@ class Node(Fact, frozen=True, kw_only=True):
     the GFD label ``nvidia.com/gpu.count`` (never an allocatable count). sharing_strategy: ``none``, ``time-slicing`` or ``mps``.
     replicas: replicas per card under sharing. labels, extended_resources: JSON objects (sorted keys); the latter maps
     ``capacity`` and ``allocatable`` to resource counts. handshake: ``Reported``, ``Requesting``, ``Deleted`` or None (HAMi).
+    cpu_milli: thousandths of a CPU that pods may be given there, None where its source does not tell.
     """
 
     TABLE: ClassVar[str] = "node"
@@ -36,3 +37,4 @@ class Node(Fact, frozen=True, kw_only=True):
     handshake_at: Instant | None = None
     labels: str = "{}"
     extended_resources: str = "{}"
+    cpu_milli: int | None = None

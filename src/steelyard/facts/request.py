@@ -24,6 +24,7 @@ class Request(Fact, frozen=True, kw_only=True):
     failure (the owner is ``application`` or ``infrastructure``, None = not told). exit_code: of the container that decided it.
     confidence: None = the object was seen, ``backfilled`` = rebuilt afterwards from the history of a Prometheus.
     scheduling_gates: the gates that hold it back from the scheduler, comma separated and sorted.
+    cpu_milli: thousandths of a CPU that it asks for in all, None where its source does not tell.
     """
 
     TABLE: ClassVar[str] = "request"
@@ -63,3 +64,4 @@ class Request(Fact, frozen=True, kw_only=True):
     failure_owner: str | None = None
     exit_code: int | None = None
     scheduling_gates: str = ""
+    cpu_milli: int | None = None

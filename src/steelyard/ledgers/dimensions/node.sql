@@ -53,6 +53,7 @@ SELECT
   min_by(gpu_count, age) AS gpu_count,
   min_by(gpu_product, age) AS gpu_product,
   min_by(gpu_memory_mib, age) AS gpu_memory_mib,
+  min_by(cpu_milli, age) FILTER (WHERE cpu_milli BETWEEN 0 AND 1000000000) AS cpu_milli,
   max(CASE WHEN object_age = 1 THEN mig_strategy END) AS mig_strategy,
   max(CASE WHEN object_age = 1 THEN mig_config_state END) AS mig_config_state,
   max(CASE WHEN object_age = 1 THEN sharing_strategy END) AS sharing_strategy,

@@ -41,6 +41,7 @@ STEMS: Final = (
     "gang",
     "demand_pod",
     "demand",
+    "request_class",
     "demand_step",
     "step",
     "quota_fit",

@@ -25,6 +25,7 @@ from steelyard.sources.shared.accelerators import UNLISTED, meaning_of
 from steelyard.sources.shared.context import ReadContext
 from steelyard.sources.shared.demand import amount_of
 from steelyard.sources.shared.pods import instant_of, list_of, mapping_of, text_of, texts_of
+from steelyard.sources.shared.resource_amounts import milli_of
 
 SOURCE: Final = "kube_api"
 
@@ -79,6 +80,7 @@ def read_node(payload: Mapping[str, Any], ctx: ReadContext) -> Iterator[Fact]:
         replicas=counts[_REPLICAS],
         labels=json_text(labels),
         extended_resources=_extended_resources(status, bad),
+        cpu_milli=_cpu_milli(status, bad),
     )
     if cards:
         yield _basis(name, cards, product, counts[_MEMORY], ctx)
@@ -143,6 +145,18 @@ def _extended_resources(status: Mapping[str, Any], bad: list[tuple[str, str]]) -
         return _ENCODE(found).decode()
     except UnicodeEncodeError:
         return "{}"
+
+
+def _cpu_milli(status: Mapping[str, Any], bad: list[tuple[str, str]]) -> int | None:
+    """What pods may be given there: allocatable CPU."""
+    value = mapping_of(status.get("allocatable")).get("cpu")
+    if value is None:
+        return None
+    try:
+        return milli_of(value)
+    except ValueError as error:
+        bad.append(("allocatable cpu", str(error)))
+        return None
 
 
 def _findings(

@@ -32,6 +32,7 @@ from steelyard.sources.shared.pods import (
     mapping_of,
     text_of,
 )
+from steelyard.sources.shared.resource_amounts import cpu_milli_of
 
 SOURCE: Final = "kube_api"
 TERMINAL: Final = frozenset({"Succeeded", "Failed"})
@@ -228,6 +229,7 @@ def _request(
         failure_owner=end.failure_owner,
         exit_code=end.exit_code,
         scheduling_gates=_gates(view),
+        cpu_milli=cpu_milli_of(view.raw.get("spec")),
     )
 
 

@@ -10,6 +10,7 @@ from steelyard.primitives.instant import INSTANT_MAX, INSTANT_MIN, SECOND_US, In
 from steelyard.sources.shared.csv_table import CsvRow
 
 SOURCE: Final = "openb"
+CPU_MILLI_MAX: Final = 1_000_000_000
 _SECONDS: Final = re.compile(r"(\d{1,12})(?:\.(\d{1,6})0{0,12})?\Z", re.ASCII)
 _WHOLE: Final = re.compile(r"(\d{1,12})(?:\.0{1,12})?\Z", re.ASCII)
 
@@ -35,3 +36,13 @@ def stamp(row: CsvRow, column: str, epoch: Instant) -> Instant | None:
         if INSTANT_MIN <= instant <= INSTANT_MAX:
             return instant
     raise SourceMalformed(f"{column}: expected seconds from the trace's start, found {text[:40]!r}", row.line, row.text)
+
+
+def cpu_milli(row: CsvRow) -> int | None:
+    """The cell ``cpu_milli``; None where the file has none, or where it is no amount of CPU: a life is not refused for that."""
+    if not row.get("cpu_milli"):
+        return None
+    try:
+        return whole(row, "cpu_milli", CPU_MILLI_MAX)
+    except SourceMalformed:
+        return None

@@ -12,7 +12,7 @@ from steelyard.facts.finding import Finding
 from steelyard.facts.inventory_basis import InventoryBasis
 from steelyard.facts.node import Node
 from steelyard.primitives.errors import SourceMalformed
-from steelyard.sources.openb.cells import SOURCE, whole
+from steelyard.sources.openb.cells import SOURCE, cpu_milli, whole
 from steelyard.sources.shared.context import ReadContext
 from steelyard.sources.shared.csv_table import CsvRow, CsvTable, malformed
 
@@ -46,6 +46,9 @@ def read_openb_nodes(lines: Iterable[str] | str, ctx: ReadContext) -> Iterator[F
             continue
         try:
             yield from _facts(row, names, ctx)
+            if row.get("cpu_milli") and cpu_milli(row) is None:
+                text = f"cpu_milli {row.get('cpu_milli')[:40]!r} is no amount of CPU: that of the node is not known"
+                yield ctx.finding(SOURCE, "trace_cpu_unreadable", f"node {row.get('sn')}", text, line=row.line)
         except SourceMalformed as error:
             yield malformed(ctx, SOURCE, error)
 
@@ -69,6 +72,7 @@ def _facts(row: CsvRow, names: set[str], ctx: ReadContext) -> Iterator[Fact]:
         node=name,
         gpu_product=model,
         labels=msgspec.json.encode({"model": model} if model else {}).decode(),
+        cpu_milli=cpu_milli(row),
     )
     if cards:
         yield InventoryBasis(

@@ -21,12 +21,12 @@ from steelyard.facts.request import Request
 from steelyard.facts.source_status import SourceStatus
 from steelyard.primitives.errors import SourceMalformed
 from steelyard.primitives.instant import Instant
-from steelyard.sources.openb.cells import SOURCE, stamp, whole
+from steelyard.sources.openb.cells import SOURCE, cpu_milli, stamp, whole
 from steelyard.sources.shared.context import ReadContext
 from steelyard.sources.shared.csv_table import CsvRow, CsvTable, malformed
 
 POD_COLUMNS: Final = ("name", "num_gpu", "gpu_milli", "pod_phase", "creation_time", "deletion_time", "scheduled_time")
-"""Without these a file tells no pod's life; ``gpu_spec`` and ``qos`` may be absent."""
+"""Without these a file tells no pod's life; ``gpu_spec``, ``qos`` and ``cpu_milli`` may be absent."""
 
 NAMESPACE: Final = "openb"
 NO_PLACEMENT: Final = "the trace has no placement"
@@ -44,6 +44,8 @@ class _Pod:
     gpu_spec: str
     cards_count: int
     gpu_milli: int
+    cpu_milli: int | None
+    cpu_unreadable: bool
     created_at: Instant
     scheduled_at: Instant | None
     deleted_at: Instant | None
@@ -117,6 +119,8 @@ def _pod(row: CsvRow, epoch: Instant, names: set[str]) -> _Pod:
         gpu_spec=row.get("gpu_spec"),
         cards_count=whole(row, "num_gpu", _CARDS_MAX),
         gpu_milli=whole(row, "gpu_milli", 1000),
+        cpu_milli=cpu_milli(row),
+        cpu_unreadable=bool(row.get("cpu_milli")) and cpu_milli(row) is None,
         created_at=created,
         scheduled_at=scheduled,
         deleted_at=deleted,
@@ -151,6 +155,7 @@ def _facts(pod: _Pod, last: Instant, ctx: ReadContext) -> Iterator[Fact]:
         gpu_milli=pod.gpu_milli,
         gpu_model=pod.gpu_spec or None,
         qos=pod.qos or None,
+        cpu_milli=pod.cpu_milli,
     )
     labels = {key: value for key, value in (("gpu_spec", pod.gpu_spec), ("qos", pod.qos)) if value}
     yield Owner(
@@ -189,6 +194,8 @@ def _grant(pod: _Pod, end: Instant | None, ctx: ReadContext) -> Fact:
 
 def _contradictions(pod: _Pod, ctx: ReadContext) -> Iterator[Finding]:
     found = []
+    if pod.cpu_unreadable:
+        found.append(("trace_cpu_unreadable", "cpu_milli is no amount of CPU: what it asks for is not known"))
     if pod.cards_count and not pod.gpu_milli:
         found.append(("trace_share_missing", "it asks for cards with a share of 0: it is booked with no share"))
     if not pod.cards_count and pod.gpu_milli:

@@ -93,6 +93,29 @@ def template_amounts(spec: object, problems: list[str], where: str) -> dict[str,
     return {name: max(running.get(name, 0), starting.get(name, 0)) for name in {**running, **starting}}
 
 
+def cpu_milli_of(spec: object) -> int | None:
+    """Thousandths of a CPU that a pod of this spec asks for: the larger of its largest init container and the sum of the others, a request before a
+    limit, none where a container names neither. None where an amount cannot be read, or where the spec shows no container."""
+    pod = mapping_of(spec)
+    containers, inits = list_of(pod.get("containers")), list_of(pod.get("initContainers"))
+    if not containers:
+        return None
+    try:
+        running = sum(_cpu_milli(container) for container in containers)
+        running += sum(_cpu_milli(container) for container in inits if container.get("restartPolicy") == "Always")
+        starting = max((_cpu_milli(each) for each in inits if each.get("restartPolicy") != "Always"), default=0)
+    except ValueError:
+        return None
+    asked = max(running, starting)
+    return asked if 0 <= asked < _INT64 else None
+
+
+def _cpu_milli(container: Mapping[str, Any]) -> int:
+    resources = mapping_of(container.get("resources"))
+    named = mapping_of(resources.get("requests")).get("cpu", mapping_of(resources.get("limits")).get("cpu", 0))
+    return milli_of(named)
+
+
 def scaled(amounts: Mapping[str, int], count: int, problems: list[str], where: str) -> dict[str, int]:
     """The amounts of ``count`` of them; one that 64 bits do not hold is left out and noted."""
     total: dict[str, int] = {}
