@@ -13,6 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
+from steelyard.app.askable import askable
 from steelyard.app.dating import (
     DECLARED,
     FUTURE_US,
@@ -111,10 +112,11 @@ class FileImporter:
                     reports.extend(self._store(store, together, request))
                     progress(_("storing"), len(reports), len(parsed))
                 postings = self._post(store)
+            asks = () if self._simulated else askable(store)
         findings: Counter[str] = Counter()
         for each in parsed:
             findings.update(each.findings)
-        return ImportReport(reports, as_of.instant, as_of.basis, dict(sorted(findings.items())), postings)
+        return ImportReport(reports, as_of.instant, as_of.basis, dict(sorted(findings.items())), postings, asks)
 
     def _context(self, request: ImportRequest, file: InputFile) -> ReadContext:
         settings = self._read_settings

@@ -192,6 +192,7 @@ def test_import_passes_every_option_on(capsys: pytest.CaptureFixture[str]) -> No
         "as_of_basis": "inferred",
         "findings_by_code": {"odd": 2},
         "postings_count": 12,
+        "asks": [],
     }
 
 

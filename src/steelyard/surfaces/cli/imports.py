@@ -111,7 +111,7 @@ def _import(ports: Ports) -> Callable[..., None]:
         put_out(
             as_json,
             lambda: import_json(report),
-            lambda width, rows_max: [*render_import(report, width, rows_max), *what_to_ask(data)],
+            lambda width, rows_max: [*render_import(report, width, rows_max), *what_to_ask(data, report.asks)],
             rows,
         )
         raise typer.Exit(exit_code(report))

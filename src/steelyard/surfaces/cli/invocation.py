@@ -6,6 +6,7 @@ import os
 import shlex
 import shutil
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -15,6 +16,7 @@ from steelyard.surfaces.shared.printable import printable
 from steelyard.surfaces.shared.tables import Line
 
 NAME: Final = "steelyard"
+_ASKS: Final = ("q1", "q2 --by tenant")
 
 
 def program() -> str:
@@ -36,9 +38,8 @@ def next_command(words: str, data: Path) -> str:
     return f"{program()} {words}" + ("" if data == taken else f" --data {shlex.quote(str(data))}")
 
 
-def what_to_ask(data: Path) -> list[Line]:
-    """The commands to go on with, to be pasted."""
+def what_to_ask(data: Path, asks: Sequence[str] = ()) -> list[Line]:
+    """The commands to go on with, to be pasted. ``asks``: their words; none named: the two that every estate can answer."""
     return [
-        Line("row", _("ask: {command}").format(command=printable(next_command(words, data))))
-        for words in ("q1", "q2 --by tenant")
+        Line("row", _("ask: {command}").format(command=printable(next_command(words, data)))) for words in asks or _ASKS
     ]

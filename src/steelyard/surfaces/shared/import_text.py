@@ -53,4 +53,5 @@ def import_json(report: ImportReport) -> dict[str, Any]:
         "as_of_basis": report.as_of_basis,
         "findings_by_code": dict(report.findings_by_code),
         "postings_count": report.postings_count,
+        "asks": list(report.asks),
     }

@@ -51,13 +51,15 @@ class FileReport:
 
 @dataclass(frozen=True, slots=True)
 class ImportReport:
-    """What became of an import: per file, the as-of instant with its basis, and how many findings it raised by code."""
+    """What became of an import: per file, the as-of instant with its basis, how many findings it raised by code, and the words of the commands
+    that what is known now has an answer to (``asks``; empty = not told)."""
 
     files: Sequence[FileReport]
     as_of: Instant | None
     as_of_basis: str
     findings_by_code: Mapping[str, int]
     postings_count: int
+    asks: Sequence[str] = ()
 
 
 class Importer(Protocol):
