@@ -91,6 +91,12 @@ POD_AND_PLACE: Final = {**_POD, **PLACE}
 HOLDING: Final = {**POD_AND_PLACE, **_HOLDING}
 """Dimensions of holdings: those, and the holding's own."""
 
+STATE: Final = {
+    **POD_AND_PLACE,
+    **{name: _column(name) for name in ("person", "state", "cause", "basis")},
+}
+"""Dimensions of where GPU-time went: those of consumption, who stands behind a pod, and the state itself."""
+
 DEMAND: Final = ("cluster", "queue", "namespace", "tenant", "priority", "workload", "person")
 """Dimensions of what waits as one. They are grouped in SQL, where demands come by the million."""
 

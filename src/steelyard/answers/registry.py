@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from steelyard.answers import dimensions, q01_holders, q02_consumption, q06_scheduling, queue_series
+from steelyard.answers import dimensions, q01_holders, q02_consumption, q03_utilisation, q06_scheduling, queue_series
 from steelyard.answers.contract import Answer
 from steelyard.answers.reading import Rows
 from steelyard.primitives.errors import UsageError
@@ -81,6 +81,20 @@ ANSWERS: Final[tuple[Entry, ...]] = (
         sources=("kubernetes pods", "gpu inventory", "gpu process memory"),
         dimensions=tuple(sorted(dimensions.POD_AND_PLACE)),
         example="steelyard q2 --from 2026-11-01T00:00:00Z --to 2026-12-01T00:00:00Z --by tenant,model",
+    ),
+    Entry(
+        number=3,
+        stem="q03_utilisation",
+        title=q03_utilisation.title,
+        title_zh="每一 GPU 秒去了哪里",
+        takes="window",
+        spec=q03_utilisation.UtilisationSpec,
+        function=q03_utilisation.answer,
+        units={name: unit for name, (unit, _method) in q03_utilisation.METHODS.items()},
+        metrics=_BOOK_METRICS,
+        sources=("kubernetes pods", "gpu inventory", "gpu samples"),
+        dimensions=tuple(sorted(dimensions.STATE)),
+        example="steelyard q3 --from 2026-11-01T00:00:00Z --to 2026-12-01T00:00:00Z --by tenant",
     ),
     Entry(
         number=6,

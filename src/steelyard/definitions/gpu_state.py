@@ -20,8 +20,9 @@ from steelyard.primitives.instant import MINUTE_US, DurationUs
 
 VERSION: Final = "1"
 FORMULA: Final = (
-    "state of each share of each card at each instant, by the first rule that holds on one-minute means: suspected_hang, saturated, memory_bound, "
-    "compute_bound, held_idle, held_low, busy_not_working, mixed; a missing field makes held_unknown; all states of a place and grain sum to its supply"
+    "state of each share of each card at each instant, by the first rule that holds on one-minute means: suspected_hang, saturated, "
+    "memory_bound, compute_bound, held_idle, held_low, busy_not_working, mixed; a missing field makes held_unknown; all states of a place "
+    "and grain sum to its supply"
 )
 
 HELD_BY_TRIPLE: Final = (
@@ -175,3 +176,28 @@ def state_of(
             return HeldState(name)
     open_fields = {name for _rule, holds, fields in rules if holds is None for name in fields} & missing
     return HeldState(UNKNOWN, "+".join(sorted(open_fields))) if open_fields else HeldState("mixed")
+
+
+CLAIMING_STAGES: Final = ("queue", "backoff", "admission_check", "gate", "scheduler")
+"""Stages of a wait in which a request claims free share."""
+CLAIMING_REASONS: Final = ("workload_not_seen", "end_not_stamped", "gate_not_seen")
+"""Of the reasons why a wait is not known exactly: those with which it was there all the same."""
+GPU_MILLI_MAX: Final = 1_000_000_000
+
+
+def claims_free_share(stage: str | None, fit: str | None, gpu_milli: int | None, unknown_reason: str | None) -> bool:
+    """Whether a wait is demand that free share is matched with. A request that never fits claims nothing."""
+    known = unknown_reason is None or unknown_reason in CLAIMING_REASONS
+    return stage in CLAIMING_STAGES and 1 <= (gpu_milli or 0) <= GPU_MILLI_MAX and fit != "never_fits" and known
+
+
+def waiting_cause(cause: str | None, stage: str, demand_kind: str) -> str:
+    """Why a request waits while share is free: the decider's word; without one its stage's (a queue holds back for quota, a pod group's for its
+    gang). Capacity that lacks while share is free is fragmentation."""
+    if cause in WAITING_CAUSES:
+        return cause
+    if cause == "capacity":
+        return "fragmentation"
+    if cause is None and stage == "queue":
+        return "gang" if demand_kind == "pod_group" else "quota"
+    return "scheduler"

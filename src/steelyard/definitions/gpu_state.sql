@@ -1,20 +1,20 @@
 CREATE OR REPLACE MACRO measured_ratio(ratio) AS
   CASE WHEN ratio >= 0 AND ratio <= 1.05 THEN least(ratio, 1.0) END;
 
-CREATE OR REPLACE MACRO hang_signature(engine, sm, dram, power_watts, limit_watts, busy_ratio, still_ratio, power_ratio) AS
-  engine >= busy_ratio AND sm < still_ratio AND dram < still_ratio
+CREATE OR REPLACE MACRO hang_signature(active, sm, dram, power_watts, limit_watts, busy_ratio, still_ratio, power_ratio) AS
+  active >= busy_ratio AND sm < still_ratio AND dram < still_ratio
   AND CASE WHEN power_watts >= 0 AND limit_watts > 0 THEN power_watts <= limit_watts * power_ratio END;
 
-CREATE OR REPLACE MACRO gpu_state_no(engine, sm, dram, idle_ratio, low_ratio, bound_ratio, quiet_ratio) AS
+CREATE OR REPLACE MACRO gpu_state_no(active, sm, dram, idle_ratio, low_ratio, bound_ratio, quiet_ratio) AS
   CASE
     WHEN dram >= bound_ratio AND sm >= bound_ratio THEN 2
     WHEN dram >= bound_ratio THEN 3
     WHEN sm >= bound_ratio THEN 4
-    WHEN engine < idle_ratio THEN 5
-    WHEN engine < low_ratio THEN 6
-    WHEN engine >= low_ratio AND sm < quiet_ratio AND dram < quiet_ratio THEN 7
-    WHEN engine IS NOT NULL AND sm IS NOT NULL AND dram IS NOT NULL THEN 8
-    WHEN engine IS NOT NULL THEN CASE WHEN sm IS NOT NULL THEN 13 WHEN dram IS NOT NULL THEN 11 ELSE 15 END
+    WHEN active < idle_ratio THEN 5
+    WHEN active < low_ratio THEN 6
+    WHEN active >= low_ratio AND sm < quiet_ratio AND dram < quiet_ratio THEN 7
+    WHEN active IS NOT NULL AND sm IS NOT NULL AND dram IS NOT NULL THEN 8
+    WHEN active IS NOT NULL THEN CASE WHEN sm IS NOT NULL THEN 13 WHEN dram IS NOT NULL THEN 11 ELSE 15 END
     WHEN sm IS NOT NULL THEN CASE WHEN dram IS NOT NULL THEN 10 ELSE 14 END
     WHEN dram IS NOT NULL THEN 12
     ELSE 16
@@ -60,3 +60,16 @@ CREATE OR REPLACE MACRO sample_cause_no(
 
 CREATE OR REPLACE MACRO minutes_between(first_minute, last_minute) AS
   ((CAST(1 AS BIGINT) << (last_minute + 1)) - 1) - ((CAST(1 AS BIGINT) << first_minute) - 1);
+
+CREATE OR REPLACE MACRO claims_free_share(stage, fit, gpu_milli, unknown_reason) AS
+  stage IN ('queue', 'backoff', 'admission_check', 'gate', 'scheduler') AND coalesce(gpu_milli BETWEEN 1 AND 1000000000, FALSE)
+  AND fit IS DISTINCT FROM 'never_fits'
+  AND (unknown_reason IS NULL OR unknown_reason IN ('workload_not_seen', 'end_not_stamped', 'gate_not_seen'));
+
+CREATE OR REPLACE MACRO waiting_cause(cause, stage, demand_kind) AS
+  CASE
+    WHEN cause IN ('quota', 'fragmentation', 'gang', 'placement', 'scheduler') THEN cause
+    WHEN cause = 'capacity' THEN 'fragmentation'
+    WHEN cause IS NULL AND stage = 'queue' THEN CASE WHEN demand_kind = 'pod_group' THEN 'gang' ELSE 'quota' END
+    ELSE 'scheduler'
+  END;

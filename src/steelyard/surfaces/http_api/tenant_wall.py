@@ -15,6 +15,7 @@ from typing import Final
 from steelyard.answers import jobs, scheduling_cases, scheduling_waits
 from steelyard.answers.contract import Answer, Figure, Table, Value
 from steelyard.answers.registry import Entry
+from steelyard.definitions.gpu_state import HELD_BY_TRIPLE, OTHER_HELD
 from steelyard.primitives.i18n import _
 from steelyard.primitives.unknown import Unknown
 from steelyard.surfaces.http_api.problems import Problem
@@ -110,6 +111,29 @@ WALLS: Final[dict[str, Wall]] = {
             }
         ),
         hidden_columns={},
+    ),
+    "q3": Wall(
+        figures=frozenset(
+            {
+                "gpu_hours_held",
+                "gpu_hours_working",
+                "gpu_hours_wasted",
+                "working_ratio",
+                "wasted_ratio",
+                "gpu_hours_pending",
+                "queue_wait_p50_seconds",
+                "queue_wait_p95_seconds",
+                "states_residual_gpu_us",
+                *(f"gpu_hours_{name}" for name in (*HELD_BY_TRIPLE, *OTHER_HELD, "reserved", "in_suspense")),
+            }
+        ),
+        coverages=frozenset(
+            {"gpu_hours_pending", "queue_wait_p50_seconds", "queue_wait_p95_seconds", "states_residual_gpu_us"}
+        ),
+        hidden_columns=dict.fromkeys(
+            ("states", "causes", "idle_holders", "pending", "bases", "attribution_paths"), frozenset()
+        ),
+        findings_narrowed=True,
     ),
     "q6": Wall(
         figures=frozenset(

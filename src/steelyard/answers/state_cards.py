@@ -1,0 +1,112 @@
+"""May a tenant be added to this card? Yes, no, or nobody can tell, with the reason, by the card's last grain.
+
+A card that is memory-bound or saturated has room only on paper: its free share is real and its bandwidth is spent. The trick to know: the verdict
+looks at the card, not at the share that is free, and a card nobody measured gets no yes.
+
+Sceptic's command: ``dcgmi dmon -i <gpu> -e 1001,1002,1005``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from fractions import Fraction
+from typing import Final
+
+from steelyard.answers.contract import Column, Table, Value
+from steelyard.answers.reading import Record
+from steelyard.answers.state_lines import HELD, NOT_KNOWN, hours
+from steelyard.primitives.i18n import _
+from steelyard.primitives.instant import Instant, format_instant
+from steelyard.primitives.unknown import Unknown
+
+COLUMNS: Final = (
+    Column("node"),
+    Column("gpu"),
+    Column("model"),
+    Column("may_add_tenant"),
+    Column("because"),
+    Column("state"),
+    Column("free_ratio", "1"),
+    Column("tenants", "1"),
+    Column("at"),
+    Column("cluster"),
+)
+_SPENT: Final = ("memory_bound", "saturated")
+_LISTED_MAX: Final = 1_000
+
+
+def cards_table(cards: Iterable[Record], last: Sequence[Record]) -> tuple[Table, int]:
+    """One row per card, those that say no first; and how many more there are than are listed.
+
+    ``last``: of each card the GPU-time by state in its last grain. ``free_ratio``: the share of that grain that was free.
+    """
+    by_card: dict[tuple[str, str], dict[str, int]] = {}
+    instants: dict[tuple[str, str], Instant] = {}
+    pods: dict[tuple[str, str], int] = {}
+    for row in last:
+        key = (row["cluster"], row["device_uuid"])
+        by_card.setdefault(key, {})[row["state"]] = int(row["amount_gpu_us"])
+        instants[key] = int(row["at_us"])
+        pods[key] = max(pods.get(key, 0), int(row["pods_count"]))
+    rows = []
+    for card in cards:
+        key = (card["cluster"], card["device_uuid"])
+        states = by_card.get(key, {})
+        allowed, reason = verdict(card, states)
+        free = states.get("free_waiting", 0) + states.get("free_no_demand", 0)
+        total = sum(states.values())
+        rows.append(
+            (
+                card["node"],
+                card["device_uuid"],
+                card["model"],
+                allowed,
+                reason,
+                max(states, key=lambda name: (states[name], name)) if states else None,
+                float(Fraction(free, total)) if total else None,
+                pods.get(key, 0),
+                format_instant(instants[key]) if key in instants else None,
+                card["cluster"],
+            )
+        )
+    rows.sort(key=lambda row: (_ORDER.get(str(row[3]), 1), str(row[0]), str(row[1])))
+    return Table("cards", COLUMNS, rows[:_LISTED_MAX]), max(0, len(rows) - _LISTED_MAX)
+
+
+_ORDER: Final = {"no": 0, "yes": 2}
+
+
+def verdict(card: Record, states: Mapping[str, int]) -> tuple[Value, str]:
+    """``yes`` or ``no``, or Unknown, and the reason. ``states``: GPU-time of the card's last grain by state."""
+    if card.get("placeable") is False:
+        return "no", _("nothing may be placed on it: {reason}").format(
+            reason=card.get("state_reason") or card.get("state") or "?"
+        )
+    if not states:
+        return Unknown(_("nothing is booked of this card")), _("nothing is booked of this card")
+    if states.get("out_of_service", 0) or states.get("held_down", 0):
+        return "no", _("it is out of service")
+    held = sum(states.get(name, 0) for name in HELD)
+    known = held - sum(states.get(name, 0) for name in NOT_KNOWN)
+    if states.get("suspected_hang", 0):
+        return "no", _("a hang is suspected on it: {hours} GPU-h").format(hours=_short(states["suspected_hang"]))
+    for name, reason in (
+        (_SPENT[0], _("its memory bandwidth is spent")),
+        (_SPENT[1], _("compute and memory bandwidth are spent")),
+    ):
+        spent = sum(states.get(each, 0) for each in _SPENT)
+        if states.get(name, 0) and 2 * spent >= known:
+            return "no", reason
+    if states.get("free_waiting", 0) + states.get("free_no_demand", 0) <= 0:
+        if states.get("unobserved", 0) > 0:
+            why = _("whether a share of it is free was not seen")
+            return Unknown(why), why
+        return "no", _("no share of it is free")
+    if held and 2 * known < held:
+        why = _("what its holders do is not known")
+        return Unknown(why), why
+    return "yes", _("a share is free and its bandwidth is not spent")
+
+
+def _short(amount_us: int) -> str:
+    return f"{float(hours(amount_us)):.2f}"
