@@ -10,7 +10,7 @@ import pytest
 from steelyard.primitives.unknown import Unknown
 from steelyard.sources.nvml.driver import NOT_UNDER_MIG, RECOVERY_ACTIONS, NvmlDriver
 from steelyard.sources.nvml.process_lists import THROUGH_MPS, UNDER_MIG
-from steelyard.sources.nvml.profiling import FIRST, NOT_OFFERED
+from steelyard.sources.nvml.profiling import FIRST, NOT_AMONG_THEM, NOT_OFFERED
 from steelyard.sources.shared.device_driver import CardReading, DriverError, ProcessReading, RowRemaps
 from tests.sources.nvml.stub_library import StubScenario
 
@@ -89,6 +89,7 @@ def test_a_whole_card_is_told_with_all_its_figures_in_the_units_of_facts(scenari
         "util_gpu_ratio": 0.87,
         "util_memory_ratio": 0.4,
         "power_watts": 312.45,
+        "power_limit_watts": 700.0,
         "temperature_celsius": 54,
         "sm_clock_mhz": 1_980,
         "memory_clock_mhz": 2_619,
@@ -97,6 +98,12 @@ def test_a_whole_card_is_told_with_all_its_figures_in_the_units_of_facts(scenari
         "gr_active_ratio": 0.815,
         "sm_active_ratio": 0.6225,
         "dram_active_ratio": 0.33,
+        "sm_occupancy_ratio": 0.25,
+        "tensor_active_ratio": 0.125,
+        "pcie_tx_bytes_per_second": 104_857_600,
+        "pcie_rx_bytes_per_second": 210_239_488,
+        "nvlink_tx_bytes_per_second": 3_145_728_000,
+        "nvlink_rx_bytes_per_second": 4_194_304_000,
     }
     assert told.counters["clocks_event_sw_power_cap_ns"] == 5_000_000
     assert told.problems == ()
@@ -136,6 +143,30 @@ def test_a_board_without_gpm_says_so(scenario: StubScenario, card: Read) -> None
     scenario.play("whole")
     scenario.set({"gpu.0.gpm_supported": 0})
     assert unknown(card(rounds=2).figures["dram_active_ratio"]) == NOT_OFFERED
+
+
+def test_a_board_without_gpm_still_tells_its_pcie_traffic_and_no_links(scenario: StubScenario, card: Read) -> None:
+    scenario.play("whole")
+    scenario.set({"gpu.0.gpm_supported": 0, "gpu.0.pcie_tx_kb": 2_048, "gpu.0.pcie_rx_kb": 0})
+    told = card(rounds=2).figures
+    assert (told["pcie_tx_bytes_per_second"], told["pcie_rx_bytes_per_second"]) == (2_097_152, 0)
+    assert unknown(told["nvlink_tx_bytes_per_second"]) == NOT_OFFERED
+
+
+def test_a_figure_that_gpm_does_not_count_here_is_not_known(scenario: StubScenario, card: Read) -> None:
+    scenario.play("whole")
+    scenario.set({"gpu.0.gpm": "50 40 30"})
+    told = card(rounds=2)
+    assert told.figures["dram_active_ratio"] == 0.3
+    assert unknown(told.figures["sm_occupancy_ratio"]) == NOT_AMONG_THEM
+    assert kinds(told) == set()
+
+
+@pytest.mark.parametrize("mib", ["-1", "nan", "1e9"])
+def test_traffic_that_no_link_carries_is_not_known(scenario: StubScenario, card: Read, mib: str) -> None:
+    scenario.play("whole")
+    scenario.set({"gpu.0.gpm": f"50 40 30 20 10 {mib} 1 1 1"})
+    assert isinstance(card(rounds=2).figures["pcie_tx_bytes_per_second"], Unknown)
 
 
 def test_an_idle_figure_is_zero_and_a_missing_one_is_not(scenario: StubScenario, card: Read) -> None:

@@ -15,6 +15,7 @@ from steelyard.primitives.clock import FixedClock
 from steelyard.primitives.instant import SECOND_US
 from steelyard.sources.nvidia_smi.read import read_smi
 from steelyard.sources.nvml.driver import NvmlDriver
+from steelyard.sources.nvml.profiling import PROFILED
 from steelyard.sources.nvml.rounds import DeviceRounds
 from steelyard.sources.shared.context import ReadContext
 from tests.sources.nvml.stub_library import StubScenario
@@ -23,11 +24,11 @@ NOW = 1_900_000_000 * SECOND_US
 UUID = "GPU-11111111-aaaa-4bbb-8ccc-000000000000"
 QUERY = (
     "index, uuid, name, serial, pci.bus_id, driver_version, memory.total [MiB], memory.reserved [MiB], memory.used [MiB], "
-    "utilization.gpu [%], utilization.memory [%], power.draw [W], temperature.gpu, clocks.current.sm [MHz], "
+    "utilization.gpu [%], utilization.memory [%], power.draw [W], enforced.power.limit [W], temperature.gpu, clocks.current.sm [MHz], "
     "clocks.current.memory [MHz], clocks_event_reasons.active, mig.mode.current, gpu_recovery_action, "
     "ecc.errors.uncorrected.volatile.total\n"
     f"0, {UUID}, NVIDIA H100 80GB HBM3, 1650000000010, 00000000:3B:00.0, 570.124.06, 81559 MiB, 639 MiB, 10240 MiB, 87 %, 40 %, "
-    "312.45 W, 54, 1980 MHz, 2619 MHz, 0x0000000000000004, Disabled, None, 0\n"
+    "312.45 W, 700.00 W, 54, 1980 MHz, 2619 MHz, 0x0000000000000004, Disabled, None, 0\n"
 )
 APPS = f"gpu_uuid, pid, process_name, used_gpu_memory [MiB]\n{UUID}, 4242, python3, 8192 MiB\n"
 LISTED = (
@@ -63,7 +64,7 @@ def test_a_card_and_its_sample_are_the_same_facts(scenario: StubScenario) -> Non
     same = [name for name in Device.__struct_fields__ if name not in others]
     assert columns(device, *same) == columns(tool, *same)
     sample, cells = of_card(told, DeviceSample), of_card(printed, DeviceSample)
-    profiled = {"gr_active_ratio", "sm_active_ratio", "dram_active_ratio", "unknown"}
+    profiled = {*PROFILED, "unknown"}
     same = [name for name in DeviceSample.__struct_fields__ if name not in others | profiled]
     assert columns(sample, *same) == columns(cells, *same)
     assert set(msgspec.json.decode(sample.unknown)) == profiled - {"unknown"}  # type: ignore[attr-defined]

@@ -55,6 +55,9 @@ _SAMPLED: Final = (
     "util_gpu",
     "util_memory",
     "power",
+    "power_limit",
+    "pcie_tx",
+    "pcie_rx",
     "temperature",
     "sm_clock",
     "memory_clock",
@@ -235,6 +238,9 @@ def _board_sample(card: CardReading, uuid: str, page: Page) -> Iterator[Fact]:
         "util_gpu_ratio": values.ratio(cells.get("util_gpu")),
         "util_memory_ratio": values.ratio(cells.get("util_memory")),
         "power_watts": values.watts(cells.get("power")),
+        "power_limit_watts": values.watts(cells.get("power_limit")),
+        "pcie_tx_bytes_per_second": values.bytes_per_second(cells.get("pcie_tx")),
+        "pcie_rx_bytes_per_second": values.bytes_per_second(cells.get("pcie_rx")),
         "temperature_celsius": values.celsius(cells.get("temperature")),
         "sm_clock_mhz": values.megahertz(cells.get("sm_clock")),
         "memory_clock_mhz": values.megahertz(cells.get("memory_clock")),
@@ -251,6 +257,8 @@ def _board_sample(card: CardReading, uuid: str, page: Page) -> Iterator[Fact]:
         "sm_clock_mhz",
         "memory_clock_mhz",
         "throttle_reasons",
+        "pcie_tx_bytes_per_second",
+        "pcie_rx_bytes_per_second",
     ):
         found[name] = _integer(found[name])
     yield _sample(page, uuid, None, found, unknown)

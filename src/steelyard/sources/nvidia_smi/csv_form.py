@@ -48,6 +48,8 @@ _CARD_COLUMNS: Final = {
     "power.draw": "power",
     "power.draw.average": "power_average",
     "power.draw.instant": "power_instant",
+    "enforced.power.limit": "power_limit",
+    "power.limit": "power_limit",
     "temperature.gpu": "temperature",
     "clocks.current.sm": "sm_clock",
     "clocks.sm": "sm_clock",

@@ -29,6 +29,8 @@ _CARD_COLUMNS: Final = {
     "mclk": "memory_clock",
     "pclk": "sm_clock",
     "fb": "memory_used",
+    "rxpci": "pcie_rx",
+    "txpci": "pcie_tx",
 }
 
 Columns = tuple[list[str], dict[str, str]]
@@ -97,7 +99,7 @@ def _facts(page: Page, row: dict[str, str], units: dict[str, str], line: int) ->
         cells = {"index": row["gpu"]}
         for name, meaning in _CARD_COLUMNS.items():
             if name in row:
-                cells[meaning] = _with_unit(row[name], units.get(name), name == "fb")
+                cells[meaning] = _with_unit(row[name], units.get(name), name == "fb", name.endswith("pci"))
         yield from card_facts(CardReading(line, cells), page)
     elif row["pid"] != "-":
         yield from _process(page, row, units, line)
@@ -122,5 +124,7 @@ def _process(page: Page, row: dict[str, str], units: dict[str, str], line: int) 
     yield from process_facts(process, uuid, page)
 
 
-def _with_unit(cell: str, unit: str | None, is_memory: bool) -> str:
-    return f"{cell} {unit or 'MB'}" if is_memory and cell.isdecimal() else cell
+def _with_unit(cell: str, unit: str | None, is_memory: bool, is_traffic: bool = False) -> str:
+    if not cell.isdecimal() or not (is_memory or is_traffic):
+        return cell
+    return f"{cell} {unit or ('MB' if is_memory else 'MB/s')}"

@@ -25,6 +25,7 @@ FIRST_ROW: Final = re.compile(
 _VERSIONS: Final = re.compile(r"Driver Version: (\S{1,40})")
 _STAMP: Final = re.compile(r"(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) [A-Z][a-z]{2} ")
 _POWER: Final = re.compile(r"(?:^|\s)((?:[0-9]{1,5}W)|N/A|ERR!|\[[^\]]{1,40}\]|Unknown Error)\s{0,4}/\s{0,4}\S")
+_POWER_LIMIT: Final = re.compile(r"W\s{0,4}/\s{0,4}([0-9]{1,5}W)(?:\s|$)")
 _TYPES: Final = frozenset({"C", "G", "C+G", "M", "M+C", "M+G", "M+C+G"})
 _MEMORY_WORDS: Final = re.compile(r"(\S+|\[[^\]]{1,60}\]|Unknown Error|GPU is lost)\s{0,6}/\s{0,6}(\S.{0,60})\Z")
 
@@ -128,6 +129,9 @@ def _later_row(card: CardReading, row: int, cells: list[str]) -> None:
         left, memory, right = (cell.strip() for cell in cells)
         power = _POWER.search(left)
         card.cells["power"] = power.group(1) if power else ""
+        limit = _POWER_LIMIT.search(left)
+        if limit is not None:
+            card.cells["power_limit"] = limit.group(1)
         words = left.split()
         if len(words) > 1:
             card.cells["temperature"] = words[1]

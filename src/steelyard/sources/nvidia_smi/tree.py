@@ -88,6 +88,13 @@ XML_MAP: Final = CardMap(
             ("gpu_power_readings", "instant_power_draw"),
             ("power_readings", "instant_power_draw"),
         ],
+        "power_limit": [
+            (readings, name)
+            for readings in ("gpu_power_readings", "power_readings")
+            for name in ("enforced_power_limit", "current_power_limit", "power_limit")
+        ],
+        "pcie_tx": [("pci", "tx_util")],
+        "pcie_rx": [("pci", "rx_util")],
         "temperature": [("temperature", "gpu_temp")],
         "sm_clock": [("clocks", "sm_clock")],
         "memory_clock": [("clocks", "mem_clock")],
@@ -147,6 +154,13 @@ TEXT_MAP: Final = CardMap(
             ("power readings", "power draw"),
             ("gpu power readings", "instantaneous power draw"),
         ],
+        "power_limit": [
+            (readings, name)
+            for readings in ("gpu power readings", "power readings")
+            for name in ("enforced power limit", "current power limit", "power limit")
+        ],
+        "pcie_tx": [("pci", "tx throughput")],
+        "pcie_rx": [("pci", "rx throughput")],
         "temperature": [("temperature", "gpu current temp")],
         "sm_clock": [("clocks", "sm")],
         "memory_clock": [("clocks", "memory")],

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from steelyard.primitives.unknown import Unknown
+from steelyard.sources.shared.physical_limits import PCIE_BYTES_MAX
 
 UNREADABLE: Final = "unreadable"
 ABOVE_LIMIT: Final = "above the physical limit"
@@ -19,7 +20,7 @@ RATIO_SLACK: Final = 1.05
 MEMORY_LIMIT_MIB: Final = 2**26  # 64 TiB: above any board or superchip
 PID_LIMIT: Final = 2**32
 
-_NUMBER: Final = re.compile(r"([+-]?[0-9]{1,20}(?:\.[0-9]{1,9})?)\s*([A-Za-z%]{0,4})\Z")
+_NUMBER: Final = re.compile(r"([+-]?[0-9]{1,20}(?:\.[0-9]{1,9})?)\s*([A-Za-z%/]{0,5})\Z")
 _HEX: Final = re.compile(r"0x([0-9a-fA-F]{1,16})\Z")
 _UUID: Final = re.compile(r"GPU-[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\Z", re.IGNORECASE)
 _MIG_UUID: Final = re.compile(r"MIG-[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\Z", re.IGNORECASE)
@@ -58,6 +59,14 @@ MISSING: Final = frozenset(
 
 MEMORY_UNITS: Final[Mapping[str, float]] = {"mib": 1, "mb": 1, "gib": 1024, "gb": 1024, "kib": 1 / 1024, "kb": 1 / 1024}
 """MiB per unit; the tool's MB was always 2^20 bytes."""
+
+TRAFFIC_UNITS: Final[Mapping[str, float]] = {
+    "kb/s": 2**10,
+    "mb/s": 2**20,
+    "gb/s": 2**30,
+    "kib/s": 2**10,
+    "mib/s": 2**20,
+}
 
 Cell = float | Unknown | None
 Whole = int | Unknown | None
@@ -126,6 +135,11 @@ def ratio(text: str | None) -> Cell:
 def watts(text: str | None) -> Cell:
     """Power in W."""
     return number(text, {"w": 1, "mw": 0.001, "": 1}, 20_000)
+
+
+def bytes_per_second(text: str | None) -> Whole:
+    """Traffic in bytes per second; the tool's KB is 2^10 bytes, as its MB is 2^20."""
+    return _whole(number(text, TRAFFIC_UNITS, PCIE_BYTES_MAX))
 
 
 def celsius(text: str | None) -> Cell:

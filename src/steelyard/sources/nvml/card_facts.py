@@ -44,6 +44,10 @@ _WHOLE: Final = frozenset(
         "memory_clock_mhz",
         "throttle_reasons",
         "ecc_uncorrected",
+        "pcie_tx_bytes_per_second",
+        "pcie_rx_bytes_per_second",
+        "nvlink_tx_bytes_per_second",
+        "nvlink_rx_bytes_per_second",
     }
 )
 

@@ -27,7 +27,7 @@ from steelyard.sources.nvml.errors import (
     kind_of,
 )
 from steelyard.sources.nvml.process_lists import ProcessLists
-from steelyard.sources.nvml.profiling import PROFILED, ProfilingSamples
+from steelyard.sources.nvml.profiling import NOT_OFFERED, PROFILED, ProfilingSamples
 from steelyard.sources.shared.device_driver import (
     FAILED,
     NO_LIBRARY,
@@ -71,6 +71,10 @@ _COUNTER_FIELDS: Final = {
     271: "clocks_event_hw_power_brake_slowdown_ns",
 }
 """NVML_FI_DEV_CLOCKS_EVENT_REASON_*: nanoseconds in which the clocks were held down, since the driver was loaded."""
+
+_PCIE: Final = {"pcie_tx_bytes_per_second": 0, "pcie_rx_bytes_per_second": 1}
+"""Column -> nvmlPcieUtilCounter_t, in KB (of 1,024 bytes) per second."""
+_NO_GPM: Final = (NOT_OFFERED, NOT_UNDER_MIG)
 
 
 class _Card:
@@ -230,10 +234,16 @@ def _memory(asking: Asking, handle: object, gi: int | None = None) -> dict[str, 
 
 
 def _profile(asking: Asking, handle: object, card: _Card, is_mig: bool) -> dict[str, Figure]:
-    """The board's own profiling figures; under MIG only its instances have any."""
+    """The board's own profiling figures; under MIG only its instances have any. Its PCIe traffic is there without GPM too, of 20 ms."""
     if is_mig:
-        return {column: Unknown(NOT_UNDER_MIG) for column in PROFILED}
-    return card.profiling.read(asking, handle, None)
+        read: dict[str, Figure] = {column: Unknown(NOT_UNDER_MIG) for column in PROFILED}
+    else:
+        read = card.profiling.read(asking, handle, None)
+    for column, counter in _PCIE.items():
+        if isinstance(found := read[column], Unknown) and found.reason in _NO_GPM:
+            kib = asking.ask("nvmlDeviceGetPcieThroughput", handle, counter, quiet=(NOT_SUPPORTED, FUNCTION_NOT_FOUND))
+            read[column] = figures.bytes_per_second(kib if isinstance(kib, Unknown) else kib / 1_024)
+    return read
 
 
 def _figures(asking: Asking, handle: object, is_mig: bool) -> dict[str, Figure]:
@@ -246,6 +256,9 @@ def _figures(asking: Asking, handle: object, is_mig: bool) -> dict[str, Figure]:
         "util_gpu_ratio": utilisation if lost else figures.ratio(int(utilisation.gpu)),
         "util_memory_ratio": utilisation if lost else figures.ratio(int(utilisation.memory)),
         "power_watts": figures.watts(asking.ask("nvmlDeviceGetPowerUsage", handle)),
+        "power_limit_watts": figures.watts(
+            asking.ask("nvmlDeviceGetEnforcedPowerLimit", handle, quiet=(NOT_SUPPORTED, FUNCTION_NOT_FOUND))
+        ),
         "temperature_celsius": figures.whole(asking.ask("nvmlDeviceGetTemperature", handle, 0), 200),
         "sm_clock_mhz": figures.whole(asking.ask("nvmlDeviceGetClockInfo", handle, 1), 20_000),
         "memory_clock_mhz": figures.whole(asking.ask("nvmlDeviceGetClockInfo", handle, 2), 20_000),

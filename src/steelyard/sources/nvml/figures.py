@@ -18,6 +18,8 @@ ALL_ONES_64: Final = 2**64 - 1
 BLANK_64: Final = 2**63 - 16
 """From here on a 64-bit figure is one of the vendor's ways to say that there is none."""
 RATIO_SLACK: Final = 1.05
+TRAFFIC_LIMIT_BYTES: Final = 2**43
+"""Per second; more than all links of any card carry."""
 
 
 def memory_mib(count_bytes: int | Unknown | None, limit_mib: Figure = None) -> int | Unknown | None:
@@ -56,3 +58,14 @@ def watts(milliwatts: int | Unknown | None) -> float | Unknown | None:
     """Milliwatts as W."""
     value = whole(milliwatts, 20_000_000)
     return value / 1_000 if isinstance(value, int) else value
+
+
+def bytes_per_second(mib_per_second: float | Unknown | None) -> int | Unknown | None:
+    """MiB per second, as GPM counts traffic, in bytes."""
+    if mib_per_second is None or isinstance(mib_per_second, Unknown):
+        return mib_per_second
+    if mib_per_second == ALL_ONES_32 or not math.isfinite(mib_per_second):
+        return Unknown(NOT_AVAILABLE)
+    if not 0 <= mib_per_second * MIB <= TRAFFIC_LIMIT_BYTES:
+        return Unknown(f"{ABOVE_LIMIT}: {mib_per_second:g} MiB/s")
+    return int(mib_per_second * MIB)

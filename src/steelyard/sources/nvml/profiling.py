@@ -1,4 +1,4 @@
-"""Fields 1001, 1002 and 1005 of a board or of a GPU instance, from the counters that Hopper and later keep for everybody (GPM).
+"""Fields 1001 to 1005 and 1009 to 1012 of a board or of a GPU instance, from the counters that Hopper and later keep for everybody (GPM).
 
 A figure is the mean between two samples, so the first round has none. The trick to know: GPM needs no exclusive right and disturbs no
 profiler, but each sample is a piece of the driver's memory: two per place are kept and change roles.
@@ -15,8 +15,19 @@ from steelyard.sources.shared.device_driver import UNSUPPORTED, Figure
 
 FIRST: Final = "a profiling figure is the mean between two rounds, and this is the first"
 NOT_OFFERED: Final = "the board has no GPM counters"
-_METRICS: Final = (("gr_active_ratio", 1), ("sm_active_ratio", 2), ("dram_active_ratio", 10))
-"""Column and nvmlGpmMetricId_t (graphics, SM, DRAM bandwidth); as fields of DCGM they are 1001, 1002 and 1005."""
+NOT_AMONG_THEM: Final = "it is not among the GPM counters here"
+_METRICS: Final = (
+    ("gr_active_ratio", 1),
+    ("sm_active_ratio", 2),
+    ("dram_active_ratio", 10),
+    ("sm_occupancy_ratio", 3),
+    ("tensor_active_ratio", 5),
+    ("pcie_tx_bytes_per_second", 20),
+    ("pcie_rx_bytes_per_second", 21),
+    ("nvlink_tx_bytes_per_second", 61),
+    ("nvlink_rx_bytes_per_second", 60),
+)
+"""Column and nvmlGpmMetricId_t: ratios in percent, traffic in MiB per second. Fields of DCGM: 1001, 1002, 1005, 1003, 1004, 1009 to 1012."""
 PROFILED: Final = tuple(column for column, _ in _METRICS)
 
 
@@ -34,7 +45,7 @@ class ProfilingSamples:
         self._spare.clear()
 
     def read(self, asking: Asking, handle: object, gi: int | None) -> dict[str, Figure]:
-        """The three ratios of the board (gi None) or of a GPU instance since the last call for that place."""
+        """The figures of the board (gi None) or of a GPU instance since the last call for that place."""
         if not self._is_offered(asking, handle, gi):
             return _all(NOT_OFFERED)
         sample = self._spare.pop(gi, None) or asking.ask("nvmlGpmSampleAlloc", gi=gi)
@@ -75,9 +86,10 @@ class ProfilingSamples:
         for position, (column, metric_id) in enumerate(_METRICS):
             metric = answered.metrics[position]
             if metric.nvmlReturn == 0:
-                found[column] = figures.ratio(metric.value)
+                read = figures.ratio if column.endswith("_ratio") else figures.bytes_per_second
+                found[column] = read(metric.value)
             elif kind_of(metric.nvmlReturn) == UNSUPPORTED:
-                found[column] = Unknown(NOT_OFFERED)
+                found[column] = Unknown(NOT_AMONG_THEM)
             else:
                 words = asking.words(metric.nvmlReturn)
                 found[column] = asking.problem(kind_of(metric.nvmlReturn), f"nvmlGpmMetricsGet {metric_id}", words, gi)

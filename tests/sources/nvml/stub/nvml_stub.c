@@ -19,7 +19,8 @@ enum { SUCCESS = 0, UNINITIALIZED = 1, INVALID_ARGUMENT = 2, NOT_SUPPORTED = 3, 
 enum { GPUS = 16, MIGS = 8, LINES = 2048, KEY = 96, VALUE = 2048 };
 
 typedef struct { int gpu, mig; } Handle;
-typedef struct { int gpu, gi; double figures[3]; } GpmSample;
+enum { FIGURES = 9 };
+typedef struct { int gpu, gi, count; double figures[FIGURES]; } GpmSample;
 typedef struct { unsigned pid; unsigned long long used; unsigned gi, ci; } ProcessInfo;
 typedef struct { unsigned pid; unsigned long long stamp; unsigned sm, mem, enc, dec; } ProcessUtilization;
 typedef struct { char legacy[16]; unsigned domain, bus, device, device_id, subsystem_id; char bus_id[32]; } PciInfo;
@@ -172,6 +173,10 @@ int nvmlDeviceGetPciInfo_v3(Handle *h, PciInfo *out) {
 }
 
 int nvmlDeviceGetPowerUsage(Handle *h, unsigned *out) { ENTER(h->gpu); return number(h, "power_mw", out); }
+
+int nvmlDeviceGetEnforcedPowerLimit(Handle *h, unsigned *out) { ENTER(h->gpu); return number(h, "power_limit_mw", out); }
+
+int nvmlDeviceGetPcieThroughput(Handle *h, int counter, unsigned *out) { ENTER(h->gpu); return number(h, counter ? "pcie_rx_kb" : "pcie_tx_kb", out); }
 
 int nvmlDeviceGetTemperature(Handle *h, int sensor, unsigned *out) { (void)sensor; ENTER(h->gpu); return number(h, "temperature", out); }
 
@@ -350,20 +355,26 @@ static int gpm_sample(int gpu, int gi, GpmSample *out) {
     if (!(gi < 0 ? get(value, "gpu.%d.gpm", gpu) : get(value, "gpu.%d.gi.%d.gpm", gpu, gi))) return NOT_SUPPORTED;
     out->gpu = gpu;
     out->gi = gi;
-    return sscanf(value, "%lf %lf %lf", &out->figures[0], &out->figures[1], &out->figures[2]) == 3 ? SUCCESS : INVALID_ARGUMENT;
+    double *f = out->figures;
+    out->count = sscanf(value, "%lf %lf %lf %lf %lf %lf %lf %lf %lf", f, f + 1, f + 2, f + 3, f + 4, f + 5, f + 6, f + 7, f + 8);
+    return out->count >= 3 ? SUCCESS : INVALID_ARGUMENT;
 }
 
 int nvmlGpmSampleGet(Handle *h, GpmSample *sample) { ENTER(h->gpu); return gpm_sample(h->gpu, -1, sample); }
 int nvmlGpmMigSampleGet(Handle *h, unsigned gi, GpmSample *sample) { ENTER(h->gpu); return gpm_sample(h->gpu, (int)gi, sample); }
 
-/* The figures of the later sample: 1 graphics, 2 SM, 10 DRAM, in percent. */
+/* The figures of the later sample: graphics, SM, DRAM, occupancy, tensor in percent; PCIe tx, rx, NVLink tx, rx in MiB/s. */
+static const unsigned gpm_ids[FIGURES] = {1, 2, 10, 3, 5, 20, 21, 61, 60};
+
 int nvmlGpmMetricsGet(GpmMetrics *get_metrics) {
     GpmSample *sample = get_metrics->second;
     ENTER(sample->gpu);
     if (get_metrics->first->gpu != sample->gpu || get_metrics->first->gi != sample->gi) return INVALID_ARGUMENT;
     for (unsigned i = 0; i < get_metrics->count; i++) {
         GpmMetric *metric = &get_metrics->metrics[i];
-        int figure = metric->id == 1 ? 0 : metric->id == 2 ? 1 : metric->id == 10 ? 2 : -1;
+        int figure = -1;
+        for (int j = 0; j < sample->count; j++)
+            if (gpm_ids[j] == metric->id) figure = j;
         metric->result = figure < 0 ? NOT_SUPPORTED : SUCCESS;
         metric->value = figure < 0 ? 0 : sample->figures[figure];
     }
