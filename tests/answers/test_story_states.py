@@ -8,6 +8,9 @@ from typing import Any
 
 import pytest
 
+from steelyard.answers.q06_scheduling import SchedulingSpec
+from steelyard.answers.q06_scheduling import answer as scheduling
+from steelyard.answers.tenant_words import rule_told
 from steelyard.facts.base import Fact
 from steelyard.facts.event import Event
 from steelyard.facts.owner import Owner
@@ -18,7 +21,7 @@ from steelyard.primitives.i18n import speaking
 from steelyard.primitives.unknown import Unknown
 from tests.answers.test_story import SHORT, figure, of, table, told
 from tests.ledgers.facts_of import pod
-from tests.ledgers.queue_facts import asked, posted, queue, quota
+from tests.ledgers.queue_facts import asked, posted, preemption, queue, quota
 from tests.ledgers.wait_facts import at, condition, decision, evicted
 
 KEPT = {"phase": "evicted", "admitted": '{"nvidia.com/gpu":8000}', "owner_kind": "JobSet", "owner_name": "recover"}
@@ -283,3 +286,86 @@ def test_a_story_reads_in_chinese(facts: list[Fact]) -> None:
         assert all(one[column] != other[column] for one, other in pairs)
     plain = {row["what"] for row in table(english, "story")} & {row["what"] for row in table(chinese, "story")}
     assert not plain
+
+
+def secretive(name: str, **more: Any) -> Fact:
+    """A word that names somebody else in each of its texts."""
+    details = {
+        "reasons": {
+            "Insufficient nvidia.com/gpu": 2,
+            "node(s) had untolerated taint {team: secret}": 3,
+            "node(s) had untolerated taint {nvidia.com/gpu: present}": 1,
+            "waits for secret/claim": 1,
+        },
+        "pod_sets": {"main": ["untolerated taint {team: secret} in flavor h100"]},
+        "checks": [{"name": "zone", "state": "Retry", "message": "secret"}],
+    }
+    fields = {
+        "rule": "secret/free text",
+        "message": "for secret/w9",
+        "decided_by": "system:serviceaccount:secret:bob",
+        **more,
+    }
+    return decision(1, "not_now", uid=name, name=name, details=json.dumps(details), **fields)
+
+
+def test_a_tenant_reads_rules_and_counts_and_no_free_text_that_may_name_others() -> None:
+    facts = [
+        queue(state="inactive", state_message="held by secret"),
+        quota(900, nominal_milli=1_000),
+        *asked("w1", 0, None),
+        secretive("w1"),
+        Event(source="kube_api", natural_key="e", kind="kubernetes", reason="Failed", message="of secret", component="secret-agent",
+            subject_kind="Workload", subject_uid="w1", subject_namespace="team-a", subject_name="w1", occurred_at=at(5), observed_at=at(5)),
+        Refusal(source="audit_log", natural_key="r", refused_by="webhook", verb="create", subject_kind="Workload", namespace="team-a",
+            subject_name="w1", user="secret-user", response_code=400, message="secret denied it", occurred_at=at(4), observed_at=at(4)),
+    ]  # fmt: skip
+    answer = of(facts, tenant="team-a")
+    assert "secret" in str(of(facts).to_json())
+    assert "secret" not in str(answer.to_json())
+    texts = [row["what_would_have_to_change"] for row in table(answer, "changes")]
+    assert texts == [
+        "its queue is inactive",
+        "enough nvidia.com/gpu must become free on a node (it asks for 8 GPU); in the way on 2 nodes",
+        "tolerate or remove taint {nvidia.com/gpu: present}; in the way on 1 node",
+        "tolerate or remove taint (not named); in the way on 3 nodes",
+        "another reason; in the way on 1 node",
+        "admission check zone is Retry: -",
+    ]
+    (said,) = [row["what"] for row in table(answer, "story") if row["event"] == "not_now"]
+    assert said.startswith(
+        "not now: Insufficient nvidia.com/gpu on 2 nodes; "
+    )
+
+
+@pytest.mark.parametrize(
+    ("rule", "told_so"),
+    [
+        ("WaitingForQuota", True),
+        ("Insufficient nvidia.com/gpu", True),
+        ("Insufficient team-b", False),
+        ("kueue.x-k8s.io/admission", True),
+        ("node(s) were unschedulable", True),
+        ("node(s) had untolerated taint(s)", True),
+        ("node(s) had untolerated taint {node-role.kubernetes.io/control-plane: }", True),
+        ("team-b/queue", False),
+        ("team", False),
+        ('claim "team-b-scratch" not found', False),
+        ("Preempted team-b", False),
+        (None, True),
+    ],
+)
+def test_a_rule_is_told_to_a_tenant_where_its_form_names_nobody(rule: str | None, told_so: bool) -> None:
+    assert rule_told(rule, confined=False) == rule
+    assert (rule_told(rule) == rule) is told_so
+
+
+def test_q6_tells_a_tenant_no_free_text() -> None:
+    theirs = asked("w2", 0, 205, priority=9, namespace="secret", object_name="secret")
+    facts = [queue(), *asked("w1", 0, 60), *theirs, secretive("w1"), preemption(200, by="w2"), listed(0), listed(1_000)]
+    wanted = {"tenant": "team-a"}
+    with posted(facts) as store:
+        free = scheduling(store, SchedulingSpec(where=wanted)).to_json()
+        confined = scheduling(store, SchedulingSpec(where=wanted, confined=True)).to_json()
+    assert "secret" in str(free["tables"])
+    assert "secret" not in str(confined["tables"])

@@ -15,6 +15,7 @@ from typing import Final
 from steelyard.answers.contract import Column, Figure, Table, Value
 from steelyard.answers.demand_scope import DemandScope
 from steelyard.answers.reading import Reading, Record
+from steelyard.answers.tenant_words import rule_told
 from steelyard.definitions import queue_wait
 from steelyard.primitives.i18n import _
 from steelyard.primitives.instant import Instant, Window, format_instant
@@ -196,7 +197,7 @@ def case_part(
     """All tables of cases and their figures.
 
     ``subjects``: what findings call the requests that are asked about; None = all. ``confined``: of a preemption by one of them nothing is told,
-    since its victim is somebody else's.
+    since its victim is somebody else's, and no free text of a decider, which may name them.
     """
     rows = reading.run("evidence", cluster_wanted=scope.conditions()["cluster_wanted"])
     evidence = _Evidence({row["kind"]: Window(row["first_us"], row["last_us"] + 1) for row in rows}, window)
@@ -218,14 +219,14 @@ def case_part(
         *_standing(gangs, outcomes, contradictions, evidence),
     ]
     tables = [
-        Table("preemptions", _PREEMPTIONS, [_preemption(row) for row in preemptions]),
-        Table("refusals", _REFUSALS, [_refusal(row) for row in refusals]),
+        Table("preemptions", _PREEMPTIONS, [_preemption(row, confined) for row in preemptions]),
+        Table("refusals", _REFUSALS, [_refusal(row, confined) for row in refusals]),
         Table("gangs", _GANGS, [_gang(row) for row in gangs]),
         Table(
             "evictions", (*scope.columns(), *_EVICTIONS), [(*scope.group(row), *_eviction(row)) for row in evictions]
         ),
         Table("outcomes", (*scope.columns(), *_OUTCOMES), [(*scope.group(row), *_outcome(row)) for row in outcomes]),
-        Table("decisions", _DECISIONS, [_decision(row) for row in decisions]),
+        Table("decisions", _DECISIONS, [_decision(row, confined) for row in decisions]),
         Table("contradictions", _CONTRADICTIONS, [_contradiction(row) for row in contradictions]),
     ]
     return CasePart(figures, tables, _blind_spots(decisions, evidence))
@@ -318,8 +319,11 @@ def _said(instant: Instant | None) -> Value:
     return None if instant is None else format_instant(instant)
 
 
-def _preemption(row: Record) -> Sequence[Value]:
+def _preemption(row: Record, confined: bool) -> Sequence[Value]:
     conflict = row["preemptor_uids_count"] > 1
+    hidden = confined and row["preemptor_tenant"] != row["victim_tenant"]
+    side = [row[f"preemptor_{name}"] for name in ("namespace", "name", "uid", "queue", "priority")]
+    preemptor: list[Value] = [Unknown(_("it is another tenant's"))] * len(side) if hidden else side
     return (
         format_instant(row["at_us"]),
         row["time_basis"],
@@ -330,11 +334,7 @@ def _preemption(row: Record) -> Sequence[Value]:
         row["victim_queue"],
         row["victim_priority"],
         _gpus(row["victim_gpu_milli"], _not_stated),
-        row["preemptor_namespace"],
-        row["preemptor_name"],
-        row["preemptor_uid"],
-        row["preemptor_queue"],
-        row["preemptor_priority"],
+        *preemptor,
         "preemptor_uid_conflict" if conflict else None,
         row["evidence"],
         row["words_count"],
@@ -342,7 +342,7 @@ def _preemption(row: Record) -> Sequence[Value]:
     )
 
 
-def _refusal(row: Record) -> Sequence[Value]:
+def _refusal(row: Record, confined: bool) -> Sequence[Value]:
     amounts = (row[f"{name}_milli"] for name in ("asked", "used", "limit"))
     return (
         row["refused_by"],
@@ -357,7 +357,7 @@ def _refusal(row: Record) -> Sequence[Value]:
         format_instant(row["first_us"]),
         format_instant(row["last_us"]),
         row["times"],
-        row["message"],
+        None if confined else row["message"],
         row["cluster"],
     )
 
@@ -392,8 +392,11 @@ def _outcome(row: Record) -> Sequence[Value]:
     return (row["scheduler"], *counts, Fraction(row["succeeded_count"], ended) if ended else None)
 
 
-def _decision(row: Record) -> Sequence[Value]:
-    return row["verdict"], row["cause"], row["rule"], row["requests_count"], row["times"]
+def _decision(row: Record, confined: bool) -> Sequence[Value]:
+    rule = rule_told(row["rule"], confined)
+    hidden = rule is None and row["rule"] is not None
+    told: Value = Unknown(_("it is free text, which may name others")) if hidden else rule
+    return row["verdict"], row["cause"], told, row["requests_count"], row["times"]
 
 
 def _gang(row: Record) -> Sequence[Value]:

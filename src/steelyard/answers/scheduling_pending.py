@@ -54,7 +54,7 @@ class PendingPart:
 def pending_part(reading: Reading, scope: DemandScope, confined: bool) -> PendingPart:
     """Each request that waits at the end of the window, the longest wait first, at most PENDING_MAX.
 
-    ``confined``: what others keep of the quota is not told.
+    ``confined``: what others keep of the quota is not told, nor any free text of a decider, which may name them.
     """
     rows = reading.run("pending", listed_max=PENDING_MAX, **scope.bound())
     to_us = scope.window.end
@@ -76,6 +76,7 @@ def pending_part(reading: Reading, scope: DemandScope, confined: bool) -> Pendin
             words.get((row["cluster"], row["demand_id"]), ()),
             quota.get((row["cluster"], row["queue"]), ()),
             queues.get((row["cluster"], row["queue"])),
+            confined,
         )
         for row in rows
     ]
@@ -84,9 +85,11 @@ def pending_part(reading: Reading, scope: DemandScope, confined: bool) -> Pendin
     return PendingPart(Table("pending", COLUMNS, told_rows), spots)
 
 
-def _row(row: Record, words: Sequence[Record], quota: Sequence[Record], queue: Record | None) -> Sequence[Value]:
+def _row(
+    row: Record, words: Sequence[Record], quota: Sequence[Record], queue: Record | None, confined: bool
+) -> Sequence[Value]:
     word = standing_word(words, row["started_us"])
-    found = changes(word, row, row["stage"], quota, queue)
+    found = changes(word, row, row["stage"], quota, queue, confined=confined)
     nobody = Unknown(_("nobody said why it waits"))
     cause = row["cause"] or (word["cause"] if word else None)
     return (

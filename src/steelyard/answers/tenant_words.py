@@ -20,7 +20,7 @@ _RULE: Final = re.compile(r"[A-Z][A-Za-z]{2,63}")
 _RESOURCE: Final = re.compile(
     r"Insufficient (?:cpu|memory|pods|ephemeral-storage|[a-z0-9.-]{1,253}/[A-Za-z0-9._-]{1,63})"
 )
-_GATE: Final = re.compile(r"(?:[a-z-]{1,40}\.)*(?:k8s\.io|volcano\.sh)/[a-z-]{1,63}")
+_GATE: Final = re.compile(r"(?:[a-z-]{1,40}\.)*(?:(?:x-)?k8s\.io|volcano\.sh)/[a-z-]{1,63}")
 _TAINT: Final = re.compile(r"node\(s\) had untolerated taint\(?s?\)?(?P<taint> \{[^{}]{0,300}\})?")
 _PUBLIC_TAINT: Final = re.compile(
     r" \{(?:[a-z0-9-]{1,63}\.)*(?:kubernetes\.io|nvidia\.com)/[a-z-]{1,63}: ?(?:true|present)?\}"
