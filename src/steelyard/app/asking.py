@@ -6,12 +6,14 @@ from pathlib import Path
 from typing import Final
 
 from steelyard.answers.contract import Answer
+from steelyard.answers.reconcile import ReconcileSpec
+from steelyard.answers.reconcile import answer as reconciled
 from steelyard.answers.registry import entry
 from steelyard.answers.story import StorySpec, story
 from steelyard.primitives.errors import UsageError
 from steelyard.primitives.i18n import _
 from steelyard.store import Store
-from steelyard.surfaces.shared.ports import Question, StoryRequest
+from steelyard.surfaces.shared.ports import Question, ReconcileRequest, StoryRequest
 
 _LEDGER_TABLES: Final = "SELECT table_name FROM information_schema.tables WHERE table_schema IN ('ledger', 'dim')"
 
@@ -45,6 +47,12 @@ def story_over(store: Store, directory: Path, request: StoryRequest) -> Answer:
     """The story of a request. Raises UsageError as ``answers.story`` does, and where nothing was posted."""
     check_posted(store, directory, "preemption", "outcome")
     return story(store, StorySpec(**{name: getattr(request, name) for name in StoryRequest.__slots__}))
+
+
+def reconcile_over(store: Store, directory: Path, request: ReconcileRequest) -> Answer:
+    """What was requested to what the device reports, side by side. Raises UsageError as ``answers.reconcile`` does, and where nothing was posted."""
+    check_posted(store, directory, "deviation_asked")
+    return reconciled(store, ReconcileSpec(**{name: getattr(request, name) for name in ReconcileRequest.__slots__}))
 
 
 def check_posted(store: Store, directory: Path, *dimensions: str) -> None:

@@ -11,9 +11,9 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from steelyard.answers import listings, queue_series
+from steelyard.answers import deviation_series, listings, queue_series
 from steelyard.answers.contract import Answer
-from steelyard.app.asking import answer_over, check_posted, story_over
+from steelyard.app.asking import answer_over, check_posted, reconcile_over, story_over
 from steelyard.app.importer import FileImporter
 from steelyard.app.posting import post
 from steelyard.app.request_files import received_files
@@ -23,7 +23,7 @@ from steelyard.primitives.clock import Clock
 from steelyard.primitives.errors import UsageError
 from steelyard.primitives.i18n import _
 from steelyard.store import Store
-from steelyard.surfaces.shared.ports import ImportReport, ImportRequest, Question, StoryRequest
+from steelyard.surfaces.shared.ports import ImportReport, ImportRequest, Question, ReconcileRequest, StoryRequest
 from steelyard.surfaces.shared.server_ports import Page, ReceivedFile, ServerPorts, Standing
 from steelyard.surfaces.shared.service_ports import Collectors, CollectorStatus, CollectReport
 
@@ -49,14 +49,14 @@ class NoCollectors:
 
 
 class Served:
-    """Implements ``Query``, ``Stories``, ``Receiver``, ``Listings`` and ``Health`` over one open store."""
+    """Implements ``Query``, ``Stories``, ``Reconciler``, ``Receiver``, ``Listings`` and ``Health`` over one open store."""
 
     def __init__(self, store: Store, directory: Path, settings: Settings, clock: Clock) -> None:
         self._store = store
         self._directory = directory
         self._settings = settings
         self._clock = clock
-        self._books: tuple[listings.Books, queue_series.QueueSeries] | None = None
+        self._books: tuple[listings.Books, queue_series.QueueSeries, deviation_series.DeviationSeries] | None = None
         self._books_lock = threading.Lock()
         self.tokens = StoreTokens(self._shared, clock)
         self.tokens.load()
@@ -66,6 +66,7 @@ class Served:
         return ServerPorts(
             query=self,
             stories=self,
+            reconciler=self,
             receiver=self,
             listings=self,
             tokens=self.tokens,
@@ -95,6 +96,11 @@ class Served:
         """The story of a request over what is committed now; see ``Stories``."""
         with self._store.reader() as reader:
             return story_over(reader, self._directory, request)
+
+    def reconcile(self, request: ReconcileRequest) -> Answer:
+        """The comparison over what is committed now; see ``Reconciler``."""
+        with self._store.reader() as reader:
+            return reconcile_over(reader, self._directory, request)
 
     @property
     def file_bytes_max(self) -> int:
@@ -138,9 +144,15 @@ class Served:
             run_id = listings.last_run_id(reader)
             with self._books_lock:
                 if self._books is None or self._books[0].run_id != run_id:
-                    self._books = listings.books(reader), queue_series.queue_series(reader)
-                found, queues = self._books
-        return Standing(found.posted_at, found.as_of, found.residual_gpu_us, found.coverage, known, silent, queues)
+                    self._books = (
+                        listings.books(reader),
+                        queue_series.queue_series(reader),
+                        deviation_series.deviation_series(reader),
+                    )
+                found, queues, deviations = self._books
+        return Standing(
+            found.posted_at, found.as_of, found.residual_gpu_us, found.coverage, known, silent, queues, deviations
+        )
 
 
 def _silent(what: str, done: int, total: int) -> None:

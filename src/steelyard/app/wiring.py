@@ -26,6 +26,7 @@ from steelyard.surfaces.shared.ports import (
     Ports,
     Progress,
     Question,
+    ReconcileRequest,
     StoryRequest,
 )
 from steelyard.surfaces.shared.service_ports import CollectReport, NewToken, Role, Server, Token, Tokens
@@ -75,7 +76,8 @@ def _settings_of(directory: Path) -> Settings:
 
 
 class DirectoryQuery:
-    """Implements ``ports.Query`` and ``ports.Stories`` for one data directory: its server's, else the file, opened read-only for each question."""
+    """Implements ``ports.Query``, ``ports.Stories`` and ``ports.Reconciler`` for one data directory: its server's, else the file, opened
+    read-only for each question."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -106,6 +108,17 @@ class DirectoryQuery:
 
         _settings_of(self._directory)
         return _served_or_own(self._directory, lambda client: RemoteStories(client).why(request), own)
+
+    def reconcile(self, request: ReconcileRequest) -> Answer:
+        """What was requested to what the device reports; see ``Reconciler``. Raises as ``answer`` does."""
+        from steelyard.app.asking import reconcile_over
+        from steelyard.surfaces.shared.client import RemoteReconciler
+
+        def own() -> Answer:
+            return _over_posted(self._directory, lambda store: reconcile_over(store, self._directory, request))
+
+        _settings_of(self._directory)
+        return _served_or_own(self._directory, lambda client: RemoteReconciler(client).reconcile(request), own)
 
 
 def _over_posted(directory: Path, ask: Callable[[Store], T]) -> T:
@@ -360,6 +373,7 @@ def ports() -> Ports:
         importer=DirectoryImporter,
         query=DirectoryQuery,
         stories=DirectoryQuery,
+        reconciler=DirectoryQuery,
         demo=_demo,
         kinds=_kinds,
         tokens=DirectoryTokens,

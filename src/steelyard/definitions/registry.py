@@ -8,6 +8,7 @@ from typing import Final
 from steelyard.definitions import (
     conservation,
     coverage,
+    deviation,
     fragmentation,
     gpu_state,
     gpu_time,
@@ -57,6 +58,7 @@ DEFINITIONS: Final[tuple[Definition, ...]] = tuple(
         kaplan_meier,
         tenant,
         used_share,
+        deviation,
     )
 )
 

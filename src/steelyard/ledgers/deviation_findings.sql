@@ -339,6 +339,17 @@ found AS (
     FROM named_type AS named
     JOIN registered_type AS registered ON registered.cluster = named.cluster AND registered.device_uuid = named.device_uuid
     WHERE named.monitor_type <> registered.register_type
+    UNION ALL
+    SELECT
+        device.cluster, 'memory_scaled', 'info', 'device ' || device.device_uuid,
+        'the layer hands out ' || max(device.schedulable_memory_mib) || ' MiB of it, it has ' || max(device.memory_mib) || ': limits may lie above what the card has',
+        json_object(
+            'node', max(device.node), 'physical_memory_mib', max(device.memory_mib), 'schedulable_memory_mib', max(device.schedulable_memory_mib),
+            'ratio', round(max(device.schedulable_memory_mib) / max(device.memory_mib), 4)
+        )
+    FROM dim.device AS device
+    WHERE device.valid_to_at IS NULL AND device.memory_mib > 0 AND device.schedulable_memory_mib > device.memory_mib
+    GROUP BY device.cluster, device.device_uuid
 )
 
 SELECT

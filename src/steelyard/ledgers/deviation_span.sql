@@ -10,19 +10,6 @@ scope AS (
     WHERE scheme IN ('hami', 'hami_vendor', 'volcano_vgpu') AND device_uuid IS NOT NULL
 ),
 
-asked AS (
-    SELECT
-        cluster, pod_uid, device_uuid,
-        CASE WHEN count(allowed_memory_mib) FILTER (WHERE container_kind <> 'init') = count(*) FILTER (WHERE container_kind <> 'init')
-            THEN CAST(sum(allowed_memory_mib) FILTER (WHERE container_kind <> 'init') AS BIGINT) END AS app_mib,
-        max(allowed_memory_mib) FILTER (WHERE container_kind = 'init') AS init_mib,
-        CAST(sum(requested_cores_percent) FILTER (WHERE container_kind <> 'init') AS BIGINT) AS app_percent,
-        max(requested_cores_percent) FILTER (WHERE container_kind = 'init') AS init_percent
-    FROM dim."grant"
-    WHERE device_uuid IS NOT NULL AND standing IN ('counts', 'suspect')
-    GROUP BY cluster, pod_uid, device_uuid
-),
-
 held AS (
     SELECT
         holding.cluster, holding.device_uuid, holding.gi, holding.pod_uid, holding.occupancy, holding.memory_mib AS mib,
@@ -32,7 +19,7 @@ held AS (
         epoch_us(holding.started_at) AS from_us, epoch_us(coalesce(holding.ended_at, holding.known_to_at)) AS to_us
     FROM ledger.holding AS holding
     JOIN scope ON scope.cluster = holding.cluster AND scope.device_uuid = holding.device_uuid
-    LEFT JOIN asked
+    LEFT JOIN dim.deviation_asked AS asked
         ON asked.cluster = holding.cluster AND asked.pod_uid = holding.pod_uid AND asked.device_uuid = holding.device_uuid
     WHERE holding.occupancy <> 'reserved' AND coalesce(holding.ended_at, holding.known_to_at) > holding.started_at
         AND holding.started_at < make_timestamp(CAST($to_us AS BIGINT))

@@ -337,7 +337,8 @@ DEVIATION: Final = Ledger(
     open_when=_RUNNING_GRAIN,
     closed_by={"device_sample": ("reduced", "dropped"), "process_sample": ("reduced", "dropped")},
     findings_file="deviation_findings.sql",
-    stages=("deviation_now", "deviation_held"),
+    ground=("fact.partition_sample", 'fact."grant"'),
+    stages=("deviation_asked", "deviation_now", "deviation_held"),
     hours="deviation_hour",
     window_stages=("usage_stretch", "usage_process", "usage_holder", "deviation_partition", "deviation_span"),
 )

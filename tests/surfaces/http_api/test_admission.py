@@ -23,6 +23,7 @@ VIEWER, OPERATOR, FINANCE, ADMIN, AGENT = ROLES
 MATRIX: dict[tuple[str, str], set[Role]] = {
     ("GET", "/api/v1/answers/{q}"): {VIEWER, OPERATOR, FINANCE, ADMIN},
     ("GET", "/api/v1/why"): {VIEWER, OPERATOR, FINANCE, ADMIN},
+    ("GET", "/api/v1/reconcile"): {VIEWER, OPERATOR, FINANCE, ADMIN},
     ("GET", "/api/v1/why/{name}"): {VIEWER, OPERATOR, FINANCE, ADMIN},
     ("GET", "/api/v1/why/{namespace}/{name}"): {VIEWER, OPERATOR, FINANCE, ADMIN},
     ("GET", "/api/v1/findings"): {OPERATOR, FINANCE, ADMIN},

@@ -189,6 +189,7 @@ def test_the_description_names_every_route_with_its_roles(served: World) -> None
         f"/api/v1/{name}"
         for name in (
             "answers/{q}",
+            "reconcile",
             "why",
             "why/{name}",
             "why/{namespace}/{name}",

@@ -20,6 +20,7 @@ from steelyard.surfaces.cli.imports import add_imports
 from steelyard.surfaces.cli.language import check_language
 from steelyard.surfaces.cli.output import put_out
 from steelyard.surfaces.cli.questions import add_questions
+from steelyard.surfaces.cli.reconcile import add_reconcile
 from steelyard.surfaces.cli.serving import add_serving
 from steelyard.surfaces.cli.stories import add_stories
 from steelyard.surfaces.cli.upkeep import add_upkeep
@@ -51,6 +52,7 @@ def build(ports: Ports) -> typer.Typer:
     add_backfilling(app, ports)
     add_questions(app, ports)
     add_stories(app, ports)
+    add_reconcile(app, ports)
     add_serving(app, ports)
     add_upkeep(app, ports)
     add_doctor(app, ports)

@@ -25,6 +25,7 @@ from steelyard.surfaces.http_api.health import health_endpoints
 from steelyard.surfaces.http_api.imports import import_endpoints
 from steelyard.surfaces.http_api.listings import listing_endpoints
 from steelyard.surfaces.http_api.problems import add_problems
+from steelyard.surfaces.http_api.reconciling import reconcile_endpoints
 from steelyard.surfaces.http_api.stories import story_endpoints
 from steelyard.surfaces.http_api.tokens import token_endpoints
 from steelyard.surfaces.shared import problems
@@ -69,6 +70,7 @@ def create(
 def _endpoints(ports: ServerPorts, clock: Clock, traffic: Traffic) -> Iterator[Endpoint]:
     yield from answer_endpoints(ports)
     yield from story_endpoints(ports)
+    yield from reconcile_endpoints(ports)
     yield from listing_endpoints(ports)
     yield from import_endpoints(ports)
     yield from token_endpoints(ports)

@@ -57,8 +57,23 @@ def exposition(standing: Standing, traffic: Traffic, collectors: Sequence[Collec
         *_of_life(standing, collectors),
         *_of_collectors(collectors),
         *(_lines(*family) for family in queue_families(standing.queues)),
+        *_of_deviations(standing),
     ]
     return "".join(families).encode("utf-8")
+
+
+def _of_deviations(standing: Standing) -> Iterable[str]:
+    """What is counted against what is true, where both sides were seen."""
+    differences = [
+        ({"cluster": cluster, "kind": kind}, mib) for (cluster, kind), mib in standing.deviations.mib.items()
+    ]
+    yield _family(
+        "deviation_mib", "gauge", "Memory of cards, one word less another, MiB, as of their last word.", differences
+    )
+    found = [
+        ({"cluster": cluster, "code": code}, count) for (cluster, code), count in standing.deviations.findings.items()
+    ]
+    yield _family("deviation_findings", "gauge", "Findings about what exporters say and the cluster does not.", found)
 
 
 def _of_life(standing: Standing, collectors: Sequence[CollectorStatus]) -> Iterable[str]:

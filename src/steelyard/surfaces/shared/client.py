@@ -20,7 +20,14 @@ from steelyard.answers.contract import Answer
 from steelyard.primitives.errors import SourceUnavailable, StoreLocked
 from steelyard.primitives.i18n import _, language
 from steelyard.primitives.instant import Instant, format_instant, parse_instant
-from steelyard.surfaces.shared.ports import ImportReport, ImportRequest, Progress, Question, StoryRequest
+from steelyard.surfaces.shared.ports import (
+    ImportReport,
+    ImportRequest,
+    Progress,
+    Question,
+    ReconcileRequest,
+    StoryRequest,
+)
 from steelyard.surfaces.shared.problems import error_of
 from steelyard.surfaces.shared.replies import answer_of, report_of
 from steelyard.surfaces.shared.service_ports import NewToken, Role, ServerAddress, Token
@@ -168,6 +175,18 @@ class RemoteStories:
         return answer_of(
             self._client.get("/why", [*parameters, ("explain", "true")] if request.explain else parameters)
         )
+
+
+class RemoteReconciler:
+    """Implements ``ports.Reconciler`` by asking the server."""
+
+    def __init__(self, client: ServerClient) -> None:
+        self._client = client
+
+    def reconcile(self, request: ReconcileRequest) -> Answer:
+        """The comparison, as the server makes it. Raises what the server's own ``Reconciler`` raises, and SourceUnavailable."""
+        asked = Question(request.at, request.window, request.by, request.where, request.explain)
+        return answer_of(self._client.get("/reconcile", question_parameters(asked)))
 
 
 def question_parameters(question: Question) -> list[tuple[str, str]]:

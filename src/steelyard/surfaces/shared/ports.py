@@ -114,6 +114,27 @@ class Stories(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class ReconcileRequest:
+    """What is laid side by side: ``at`` an instant, or ``window`` means over time; both None = the last that is known. ``by``: pod, card, tenant;
+    none = all. ``where``: dimension -> value. ``tenant``: who asks may see that tenant's pods alone."""
+
+    at: Instant | None = None
+    window: Window | None = None
+    by: Sequence[str] = ()
+    where: Mapping[str, str] = field(default_factory=dict)
+    explain: bool = False
+    tenant: str | None = None
+
+
+class Reconciler(Protocol):
+    """Lays side by side what was requested, granted, enforced, counted and used by the device."""
+
+    def reconcile(self, request: ReconcileRequest) -> Answer:
+        """The comparison. Raises UsageError for a table, dimension or name that does not exist."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
 class DemoSpec:
     """A simulated estate: how many GPUs and days, and the seed that fixes everything."""
 
@@ -170,6 +191,10 @@ def _no_stories(directory: Path) -> Stories:
     raise InvariantError("these ports tell no stories")
 
 
+def _no_reconciler(directory: Path) -> Reconciler:
+    raise InvariantError("these ports reconcile nothing")
+
+
 def _no_agent(arguments: Sequence[str]) -> int:
     raise InvariantError("these ports have no node agent")
 
@@ -191,4 +216,5 @@ class Ports:
     backfill: Callable[[Path], Backfiller] = _no_backfill
     doctor: Callable[[Path], Doctor] = _no_doctor
     stories: Callable[[Path], Stories] = _no_stories
+    reconciler: Callable[[Path], Reconciler] = _no_reconciler
     agent: Callable[[Sequence[str]], int] = _no_agent

@@ -11,10 +11,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
+from steelyard.answers.deviation_series import DeviationSeries
 from steelyard.answers.queue_series import QueueSeries
 from steelyard.primitives.instant import Instant
 from steelyard.primitives.unknown import Unknown
-from steelyard.surfaces.shared.ports import ImportReport, ImportRequest, Query, Stories
+from steelyard.surfaces.shared.ports import ImportReport, ImportRequest, Query, Reconciler, Stories
 from steelyard.surfaces.shared.service_ports import Collectors, Gate, Tokens
 
 
@@ -92,7 +93,7 @@ class Listings(Protocol):
 class Standing:
     """How the books stand as of the last posting. All None or Unknown where nothing was posted yet. ``coverage``: observed share of the
     supply over the last day that is known, 0 to 1. ``agents_known``: node agents heard of in the last day (None: none ever was), of which
-    ``agents_silent`` for five minutes were not. ``queues``: what monitoring is told of queues."""
+    ``agents_silent`` for five minutes were not. ``queues``, ``deviations``: what monitoring is told of queues and deviations."""
 
     posted_at: Instant | None = None
     as_of: Instant | None = None
@@ -101,6 +102,7 @@ class Standing:
     agents_known: int | None = None
     agents_silent: int | None = None
     queues: QueueSeries = field(default_factory=QueueSeries)
+    deviations: DeviationSeries = field(default_factory=DeviationSeries)
 
 
 class Health(Protocol):
@@ -117,6 +119,7 @@ class ServerPorts:
 
     query: Query
     stories: Stories
+    reconciler: Reconciler
     receiver: Receiver
     listings: Listings
     tokens: Tokens
