@@ -24,6 +24,7 @@ from steelyard.definitions.registry import DEFINITIONS
 from steelyard.facts.base import columns_of
 from steelyard.facts.finding import Finding
 from steelyard.ledgers.dimensions.registry import build_dimensions, ensure_views
+from steelyard.ledgers.emptiness import EmptyTables
 from steelyard.ledgers.parameters import ModelWeight, PostingParameters
 from steelyard.ledgers.registry import FINDINGS, LEDGERS, Ledger, model_text
 from steelyard.ledgers.windows import changed_windows, ensure_hours, keep_hours
@@ -64,10 +65,10 @@ def ensure_ledgers(store: Store, ledgers: Sequence[Ledger] = LEDGERS) -> None:
     with store.transaction():
         _ensure_tables(store, ledgers)
         if not _exists(store, "dim", "known_span"):
-            build_dimensions(store, PostingParameters())
+            empty = build_dimensions(store, PostingParameters())
             for ledger in ledgers:
                 if ledger.ground:
-                    prepare_ledger(store, ledger)
+                    prepare_ledger(store, ledger, empty)
         else:
             ensure_views(store)
 
@@ -82,11 +83,11 @@ def post_ledgers(
     """
     with store.transaction():
         _ensure_tables(store, ledgers)
-        build_dimensions(store, parameters, clock.now())
+        empty = build_dimensions(store, parameters, clock.now())
         run_id = int(store.rows("SELECT coalesce(max(run_id), 0) + 1 FROM ledger.posting_run")[0][0])
         basis = _basis(parameters)
-        changes = {ledger.name: post_ledger(store, ledger, run_id, basis) for ledger in ledgers}
-        findings = _rebuild_findings(store, ledgers)
+        changes = {ledger.name: post_ledger(store, ledger, run_id, basis, empty) for ledger in ledgers}
+        findings = _rebuild_findings(store, ledgers, empty)
         as_of = store.rows("SELECT epoch_us(as_of_at) FROM dim.parameter")[0][0]
         written = _record_run(store, run_id, as_of, parameters, changes, clock)
     return PostingResult(run_id if written else None, as_of, changes, findings)
@@ -127,10 +128,14 @@ def _ensure_keys(store: Store, ledger: Ledger) -> None:
     store.execute(f"CREATE TABLE IF NOT EXISTS ledger.{ledger.name}_key (key_no BIGINT, {columns})")
 
 
-def prepare_ledger(store: Store, ledger: Ledger) -> None:
-    """Rebuild what the ledger's SELECT reads: its stages, and ``dim.<name>_key`` with a number for every name, old or new."""
+def prepare_ledger(store: Store, ledger: Ledger, empty: EmptyTables | None = None) -> None:
+    """Rebuild what the ledger's SELECT reads: its stages, and ``dim.<name>_key`` with a number for every name, old or new.
+
+    ``empty``: what is known to be empty of what stands below it.
+    """
+    empty = empty or EmptyTables(store)
     for stem in ledger.stages:
-        store.execute(f"CREATE OR REPLACE TABLE dim.{stem} AS {model_text(f'{stem}.sql')}")
+        empty.build(stem, model_text(f"{stem}.sql"))
     if not ledger.key_columns:
         return
     _ensure_keys(store, ledger)
@@ -144,39 +149,29 @@ def prepare_ledger(store: Store, ledger: Ledger) -> None:
     store.execute(f"CREATE OR REPLACE TABLE dim.{ledger.name}_key AS SELECT * FROM {key}")
 
 
-def post_ledger(store: Store, ledger: Ledger, run_id: int, basis: str) -> Change:
+def post_ledger(store: Store, ledger: Ledger, run_id: int, basis: str, empty: EmptyTables | None = None) -> Change:
     """Bring one ledger up to the facts, over dimensions and earlier ledgers that are; within the caller's transaction.
 
-    ``basis``: what it is computed by besides them. Raises InvariantError as ``post_ledgers`` does.
+    ``basis``: what it is computed by besides them. ``empty``: what is known to be empty of them. Raises InvariantError as ``post_ledgers`` does.
     """
-    if _has_no_ground(store, ledger):
+    empty = empty or EmptyTables(store)
+    prepare_ledger(store, ledger, empty)
+    if empty.yields_nothing(f"ledger.{ledger.name}", model_text(ledger.sql_file)) and not store.rows(
+        f"SELECT 1 FROM ledger.{ledger.name}_entry LIMIT 1"
+    ):
         return Change()
-    prepare_ledger(store, ledger)
     may_change = _may_change(store, ledger)
     if ledger.hours is None:
         return _post_rows(store, ledger, run_id, may_change)
     change = Change()
-    for window in changed_windows(store, ledger, basis):
+    for window in changed_windows(store, ledger, basis, empty):
         for stem in ledger.window_stages:
             model = model_text(f"{stem}.sql")
-            bound = {name: value for name, value in window.bound().items() if f"${name}" in model}
-            store.execute(f"CREATE OR REPLACE TABLE dim.{stem} AS {model}", bound)
+            empty.build(stem, model, {name: value for name, value in window.bound().items() if f"${name}" in model})
         within = f"grain_at >= make_timestamp({window.from_us}) AND grain_at < make_timestamp({window.to_us})"
         change += _post_rows(store, ledger, run_id, f"{may_change} AND {within}")
     keep_hours(store, ledger, basis)
     return change
-
-
-def _has_no_ground(store: Store, ledger: Ledger) -> bool:
-    """Whether the facts that the ledger stands on are not there at all, nothing was ever posted, and its stages stand, empty as they are."""
-    return (
-        bool(ledger.ground)
-        and all(
-            not store.rows(f"SELECT 1 FROM {table} LIMIT 1")
-            for table in (*ledger.ground, f"ledger.{ledger.name}_entry")
-        )
-        and all(_exists(store, "dim", stem) for stem in ledger.stages)
-    )
 
 
 def _post_rows(store: Store, ledger: Ledger, run_id: int, may_change: str) -> Change:
@@ -249,16 +244,14 @@ def _check_reversals(store: Store, ledger: Ledger) -> None:
         raise InvariantError(f"ledger {ledger.name}: {wrong} reversals do not stand for one posting each")
 
 
-def _rebuild_findings(store: Store, ledgers: Sequence[Ledger]) -> int:
+def _rebuild_findings(store: Store, ledgers: Sequence[Ledger], empty: EmptyTables) -> int:
     names = ", ".join(column.name for column in columns_of(Finding))
     store.execute("DELETE FROM ledger.finding")
-    files = [
-        ledger.findings_file
-        for ledger in ledgers
-        if ledger.findings_file is not None and not _has_no_ground(store, ledger)
-    ]
+    files = [ledger.findings_file for ledger in ledgers if ledger.findings_file is not None]
     for file in (*files, *FINDINGS):
-        store.execute(f"INSERT INTO ledger.finding ({names}) SELECT {names} FROM ({model_text(file)}) AS found")
+        model = empty.findings_with_rows(file, model_text(file))
+        if model is not None:
+            store.execute(f"INSERT INTO ledger.finding ({names}) SELECT {names} FROM ({model}) AS found")
     return int(store.rows("SELECT count(*) FROM ledger.finding")[0][0])
 
 

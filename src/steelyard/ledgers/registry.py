@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from importlib.resources import files
 from typing import Final
 
@@ -35,8 +36,7 @@ class Ledger:
     without an end, an hour that is still running). They are replaced by the next run; all others only by reversal.
     ``closed_by``: tables of samples and how far they were thinned (``store.thinned``): on such a day the ledger can no longer be computed from
     what is left, so its rows of that day stand as they were posted.
-    ``ground``: fact tables without any row of which the ledger has none, so that an estate without such facts pays nothing for it; answers may
-    read its stages.
+    ``ground``: fact tables without any row of which the ledger has none; answers may read its stages, so these stand before any posting too.
     ``findings_file``: a SELECT with the columns of ``ledger.finding`` over facts, dimensions and ledgers up to this one, or None.
     """
 
@@ -67,6 +67,7 @@ _RUNNING_GRAIN: Final = (
 )
 
 
+@cache
 def model_text(file: str) -> str:
     """The text of a model beside this module, such as ``holding.sql`` or ``dimensions/pod.sql``."""
     return (files(__package__) / file).read_text(encoding="utf-8")

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Final
 
+from steelyard.ledgers.emptiness import EmptyTables
 from steelyard.ledgers.registry import Ledger, model_text
 from steelyard.primitives.instant import DAY_US, HOUR_US, DurationUs, Instant
 from steelyard.store import Store
@@ -42,14 +43,14 @@ def ensure_hours(store: Store, ledger: Ledger) -> None:
         )
 
 
-def changed_windows(store: Store, ledger: Ledger, basis: str) -> list[ReadWindow]:
+def changed_windows(store: Store, ledger: Ledger, basis: str, empty: EmptyTables | None = None) -> list[ReadWindow]:
     """The windows to compute, oldest first.
 
     An hour is drawn in where its ground is not what it was posted from, where it was open and is over, where its samples are gone, or
     where it was posted by another ``basis``.
     """
     now, posted = f"dim.{ledger.hours}", f"ledger.{ledger.hours}"
-    store.execute(f"CREATE OR REPLACE TABLE {now} AS {model_text(f'{ledger.hours}.sql')}")
+    (empty or EmptyTables(store)).build(str(ledger.hours), model_text(f"{ledger.hours}.sql"))
     hours = [
         int(hour)
         for (hour,) in store.rows(

@@ -13,6 +13,7 @@ from typing import Final
 
 from steelyard.definitions.mig import MigSlices, mig_slices
 from steelyard.definitions.models import power_limit_watts_of
+from steelyard.ledgers.emptiness import EmptyTables
 from steelyard.ledgers.parameters import PostingParameters
 from steelyard.ledgers.registry import model_text
 from steelyard.primitives.instant import Instant
@@ -40,8 +41,8 @@ STEMS: Final = (
     "known_span",
     "gang",
     "demand_pod",
-    "demand",
     "request_class",
+    "demand",
     "demand_step",
     "step",
     "quota_fit",
@@ -54,7 +55,8 @@ STEMS: Final = (
     "refusal",
     "evidence_span",
 )
-"""``tenant_rule``, ``model_weight``, ``person_annotation``, ``contact`` and ``state_threshold`` come from the settings alone; ``mig_profile`` and ``device_power`` need the vendor's tables."""
+"""``tenant_rule``, ``model_weight``, ``person_annotation``, ``contact`` and ``state_threshold`` come from the settings alone; ``mig_profile`` and
+``device_power`` need the vendor's tables."""
 
 VIEWS: Final[Mapping[str, str]] = {"step": "demand_step", "outcome": "demand_outcome"}
 """Of the stems: names over a table of numbers, made when they are read."""
@@ -73,45 +75,47 @@ _MIG_COLUMNS: Final = (
 _MIG_PRODUCT: Final = "-MIG-"
 
 
-def build_dimensions(store: Store, parameters: PostingParameters, now: Instant | None = None) -> None:
-    """Rebuild every dimension, within the caller's transaction. ``now``: what agents observed more than a day after it moves no instant of the
-    ledgers; None: nothing is bound."""
+def build_dimensions(store: Store, parameters: PostingParameters, now: Instant | None = None) -> EmptyTables:
+    """Rebuild every dimension, within the caller's transaction; which of them are empty. ``now``: what agents observed more than a day after it
+    moves no instant of the ledgers; None: nothing is bound."""
+    empty = EmptyTables(store)
+    tables = _tables(store)
     _build_settings(store, parameters)
     for stem in STEMS:
         if stem == "mig_profile":
             _build_mig_profile(store)
             continue
-        if stem in VIEWS:
-            _make_view(store, stem)
-            continue
         if stem == "device_power":
             _build_device_power(store)
             continue
+        if stem in VIEWS:
+            _make_view(store, stem, in_place_of_table=stem in tables)
+            if empty.yields_nothing(f"dim.{stem}", model_text(f"dimensions/{stem}.sql")):
+                empty.note(f"dim.{stem}", 0)
+            continue
         bound: Mapping[str, object] = {**parameters.bound(), "now_us": now} if stem == "parameter" else {}
-        store.execute(f"CREATE OR REPLACE TABLE dim.{stem} AS {model_text(f'dimensions/{stem}.sql')}", bound)
+        empty.build(stem, model_text(f"dimensions/{stem}.sql"), bound)
+    return empty
 
 
 def ensure_views(store: Store) -> None:
     """The views over dimensions that stand: a backup holds tables alone."""
+    tables = _tables(store)
     for stem, table in VIEWS.items():
-        if _table_exists(store, table):
-            _make_view(store, stem)
+        if table in tables:
+            _make_view(store, stem, in_place_of_table=stem in tables)
 
 
-def _make_view(store: Store, stem: str) -> None:
-    """In the place of a table, where an older file has one of that name."""
-    if _table_exists(store, stem):
+def _make_view(store: Store, stem: str, *, in_place_of_table: bool) -> None:
+    """An older file has a table of that name."""
+    if in_place_of_table:
         store.execute(f"DROP TABLE dim.{stem}")
     store.execute(f"CREATE OR REPLACE VIEW dim.{stem} AS {model_text(f'dimensions/{stem}.sql')}")
 
 
-def _table_exists(store: Store, stem: str) -> bool:
-    return bool(
-        store.rows(
-            "SELECT 1 FROM information_schema.tables WHERE table_schema = 'dim' AND table_name = ? AND table_type = 'BASE TABLE'",
-            [stem],
-        )
-    )
+def _tables(store: Store) -> frozenset[str]:
+    """The dimensions that stand as tables."""
+    return frozenset(stem for (stem,) in store.rows("SELECT table_name FROM duckdb_tables() WHERE schema_name = 'dim'"))
 
 
 def _build_settings(store: Store, parameters: PostingParameters) -> None:
