@@ -15,6 +15,7 @@ from steelyard.answers.reading import Reading
 from steelyard.answers.story import StorySpec, story
 from steelyard.app.wiring import ports
 from steelyard.primitives.instant import INSTANT_MAX, INSTANT_MIN, Window
+from steelyard.primitives.unknown import Unknown
 from steelyard.store import Store
 from steelyard.surfaces.cli import run
 
@@ -131,3 +132,37 @@ def test_the_command_tells_it_as_json_and_refuses_a_name_that_nothing_has(
     assert json.loads(capsys.readouterr().out)["question"] == "why"
     assert run(ports(), ["why", "huge-pretain", "--data", str(directory)]) == 2
     assert "team-a/huge-pretrain" in capsys.readouterr().err
+
+
+def test_what_does_not_wait_is_told_by_its_state(case: Store, truth: Any) -> None:
+    for name, row in truth["kueue"]["not_waiting_at_snapshot"].items():
+        (standing,) = told(case, name, "standing")
+        state = {"leaked_reservation": "leaked"}.get(row["state"], row["state"])
+        assert standing["stage"] == state, name
+        assert standing["since"] == row.get("since_utc", row.get("backoff_from_utc", standing["since"])), name
+        if "backoff_until_utc" in row:
+            assert standing["until"] == row["backoff_until_utc"]
+        assert told(case, name, "changes"), name
+
+
+def test_evictions_are_counted_as_in_the_case(case: Store, truth: Any) -> None:
+    for name, expected in truth["kueue"]["evictions_by_workload_count"].items():
+        rows = told(case, name, "evictions")
+        assert {"/".join(filter(None, (row["reason"], row["cause"]))): row["evictions"] for row in rows} == expected
+    lost = truth["kueue"]["waits_not_recoverable"]
+    for name in lost:
+        assert any(isinstance(row["seconds"], Unknown) for row in told(case, name, "waits") if row["stage"] == "queue")
+
+
+def test_requests_without_an_owner_reference_or_an_object_have_their_story(case: Store) -> None:
+    (row,) = told(case, "team-b/batch-score-0", "requests")
+    assert row["request"] == "team-b/job-batch-score-80bb2"
+    for name in ("adhoc/notebook-8", "dra/infer-dra-1"):
+        (row,) = told(case, name, "requests")
+        assert isinstance(row["gpus"], Unknown)
+        assert told(case, name, "changes")
+
+
+def test_a_refusal_of_the_case_is_told_once(case: Store) -> None:
+    events = [row["event"] for row in told(case, "needs-capacity", "story")]
+    assert events == ["created", "deactivated", "released"]
