@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 from collections import Counter
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
@@ -121,7 +122,10 @@ cards = st.builds(
     st.none() | st.integers(0, 81_920),
     st.none() | st.integers(0, 100),
     st.none() | st.integers(0, 3),
-    st.none() | st.builds(MigLayout, st.none() | st.integers(0, 255), st.integers(0, 7), st.just(8), st.just(7)),
+    st.none()
+    | st.builds(
+        MigLayout, st.lists(st.integers(0, 255), max_size=2).map(tuple), st.integers(0, 7), st.just(8), st.just(7)
+    ),
 )
 nodes = st.builds(FreeNode, st.lists(cards, max_size=4).map(tuple), st.none() | st.integers(0, 9_000))
 shapes = st.builds(
@@ -243,7 +247,9 @@ def test_a_card_fits_where_every_dimension_that_is_asked_for_does(
 
 
 def cut(taken: int | None, compute_free: int = 7) -> FreeCard:
-    return FreeCard(500_000, "NVIDIA A100 80GB", 81_920, mig=MigLayout(taken, compute_free, 8, 7))
+    return FreeCard(
+        500_000, "NVIDIA A100 80GB", 81_920, mig=MigLayout(() if taken is None else (taken,), compute_free, 8, 7)
+    )
 
 
 @pytest.mark.parametrize(
@@ -263,6 +269,13 @@ def test_an_instance_fits_at_a_legal_start_alone(
     taken: int | None, compute_free: int, profile: str, verdict: bool | None
 ) -> None:
     assert fits_card(cut(taken, compute_free), Shape(1, profile=profile)) is verdict
+
+
+def test_where_instances_may_lie_in_several_ways_a_fit_is_known_if_all_agree() -> None:
+    card = replace(cut(0), mig=MigLayout((0b00000001, 0b00010000), 6, 8, 7))
+    assert fits_card(card, Shape(1, profile="3g.40gb")) is True
+    assert fits_card(card, Shape(1, profile="4g.40gb")) is None
+    assert fits_card(card, Shape(1, profile="7g.80gb")) is False
 
 
 def test_a_card_that_is_cut_serves_instances_alone() -> None:

@@ -27,7 +27,7 @@ WITH alive AS (
 SELECT
     alive.cluster, alive.pod_uid, alive.namespace, alive.pod, alive.containers, alive.scheme, alive.place_kind,
     alive.place_id, alive.node, alive.device_uuid, alive.device_unknown_reason, alive.unit_kind, alive.unit_id, alive.profile,
-    alive.quantity, alive.occupancy, alive.share_ppm, alive.share_at_least_ppm, alive.share_basis,
+    alive.gi, alive.quantity, alive.occupancy, alive.share_ppm, alive.share_at_least_ppm, alive.share_basis,
     alive.memory_mib, alive.cores_percent, alive.start_basis, alive.evidence_grade, alive.certain,
     alive.segment > 0 OR alive.end_basis IS NOT DISTINCT FROM 'init_done' AS segmented,
     replace(CAST(alive.started_at AS VARCHAR), ' ', 'T') || 'Z' AS started,

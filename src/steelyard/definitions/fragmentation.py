@@ -94,10 +94,10 @@ class Mix:
 
 @dataclass(frozen=True, slots=True)
 class MigLayout:
-    """A card that is cut into instances. ``taken``: bits of the memory slices that held instances occupy (bit 0 = slice 0); None = not known
-    where they lie. ``compute_free``: compute slices that nobody holds."""
+    """A card that is cut into instances. ``taken``: each way in which held instances may lie, as bits of memory slices (bit 0 = slice 0); empty = not
+    known where they lie. ``compute_free``: compute slices that nobody holds."""
 
-    taken: int | None
+    taken: tuple[int, ...]
     compute_free: int
     memory_total: int
     compute_total: int
@@ -106,7 +106,8 @@ class MigLayout:
 @dataclass(frozen=True, slots=True)
 class FreeCard:
     """What is free of a card: dominant share, memory, cores; None where it is not known. ``memory_mib``: of the whole card. ``slots``: how many more
-    holders its sharing layer admits, None = no limit is known. ``mig``: where it is cut into instances. ``whole``: nobody holds any of it."""
+    holders its sharing layer admits, None = no limit is known. ``mig``: where it is cut into instances. ``unknown``: whether any of it is free is not
+    known, so it fits nothing for sure. ``whole``: nobody holds any of it."""
 
     free_ppm: int
     model: str | None = None
@@ -115,6 +116,7 @@ class FreeCard:
     free_percent: int | None = None
     slots: int | None = None
     mig: MigLayout | None = None
+    unknown: bool = False
 
     @property
     def whole(self) -> bool:
@@ -204,8 +206,8 @@ def _order(shape: Shape) -> tuple[object, ...]:
 def fits_card(card: FreeCard, shape: Shape, test: Test = "share") -> bool | None:
     """Whether one card can serve one of the cards that a request asks for, by this test; None = a figure that it takes is not known."""
     allowed = _allowed(card, shape)
-    if allowed is not True:
-        return allowed
+    if allowed is not True or card.unknown:
+        return None if allowed is not False else False
     if test == "paper":
         return _enough(card.free_ppm, _share_need_ppm(card, shape))
     if shape.profile is not None or card.mig is not None:
@@ -319,9 +321,10 @@ def _fits_mig(card: FreeCard, shape: Shape) -> bool | None:
     slices = mig_slices(shape.profile, card.model, card.memory_mib)
     if isinstance(slices, Unknown) or slices.memory_total != card.mig.memory_total:
         return None
-    if slices.compute > card.mig.compute_free:
+    if card.mig.taken and slices.compute > card.mig.compute_free:
         return False
-    return None if card.mig.taken is None else bool(free_starts(card.mig.taken, slices))
+    verdicts = {bool(free_starts(taken, slices)) for taken in card.mig.taken}
+    return verdicts.pop() if len(verdicts) == 1 else None
 
 
 def _share_need_ppm(card: FreeCard, shape: Shape) -> int | None:
@@ -366,8 +369,9 @@ def _free_amount_ppm(card: FreeCard, test: Test) -> tuple[int, bool]:
     if test == "mig":
         if card.mig is None:
             return 0, True
-        if card.mig.taken is None:
+        if not card.mig.taken:
             return card.free_ppm, False
-        free = card.mig.memory_total - card.mig.taken.bit_count()
+        # Every way takes as many slices: they are those of the same instances.
+        free = card.mig.memory_total - card.mig.taken[0].bit_count()
         return free * WHOLE_PPM // card.mig.memory_total, True
     return card.free_ppm, True

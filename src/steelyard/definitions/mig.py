@@ -96,6 +96,11 @@ def mig_slices(
     return _estimate(parsed, memory, boards)
 
 
+def is_profile(name: str) -> bool:
+    """Whether the name has the form of a MIG profile, such as ``1g.10gb`` or ``2g.20gb+me``."""
+    return _parse(name) is not None
+
+
 def legal_starts(slices: MigSlices) -> tuple[int, ...]:
     """The memory slices at which an instance of these slices may begin, as ``nvidia-smi mig -lgipp`` lists them.
 

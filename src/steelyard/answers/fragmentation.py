@@ -1,0 +1,363 @@
+"""How much of what is free the site's own typical requests cannot use, where it lies and why: ``steelyard fragmentation``, and a part of Q3.
+
+``answer`` is the command's, ``fragmentation`` gives Q3 figures, tables and blind spots. It stands on ``free_shares`` of the instant and the typical
+requests of the days before it. The trick to know: three measures of one thing stand side by side. The product's own asks every dimension that is
+known (memory, cores, MIG placements, CPU) of the classes that want cards; ``_gpu_classes_only`` is the published test (share and CPU) over the same
+classes; ``_paper`` is the published measure itself, in which a class that wants no card cannot use any, so that even an empty estate is
+"fragmented".
+
+Sceptic's command: ``kubectl describe nodes | grep -A8 'Allocated resources'`` beside the table ``nodes``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from typing import Final
+
+from steelyard.answers import grounds
+from steelyard.answers.contract import Answer, Column, Evidence, Figure, Table, Value
+from steelyard.answers.free_shares import FreeShares, free_shares, statements
+from steelyard.answers.reading import Reading, Rows
+from steelyard.answers.request_classes import TypicalRequests, class_table, typical_requests
+from steelyard.definitions import fragmentation as definition
+from steelyard.definitions.fragmentation import CAUSES, TYPICAL_DAYS, FreeNode, Measure, Mix, Test, fits_card, fits_node
+from steelyard.definitions.share import WHOLE_PPM
+from steelyard.primitives.errors import UsageError
+from steelyard.primitives.i18n import _
+from steelyard.primitives.instant import Instant
+from steelyard.primitives.unknown import Unknown
+
+METHOD: Final = f"fragmentation {definition.VERSION}"
+DAYS_MAX: Final = 36_600
+_MEASURES: Final[Mapping[str, Test]] = {"": "share", "_memory": "memory", "_compute": "compute", "_mig": "mig"}
+_NODES_LISTED_MAX: Final = 10_000
+NODE_COLUMNS: Final = (
+    Column("cluster"),
+    Column("node"),
+    Column("model"),
+    Column("gpus_free", "GPU"),
+    Column("gpus_trapped", "GPU"),
+    Column("gpus_interference_blocked", "GPU"),
+    Column("gpus_free_unknown", "GPU"),
+    *(Column(f"gpus_{cause}", "GPU") for cause in CAUSES if not cause.startswith("x")),
+    Column("cards_fitting_count", "1"),
+    Column("cards_free_count", "1"),
+)
+FIGURES: Final[Mapping[str, tuple[str, str]]] = {
+    "gpus_free": ("GPU", f"{METHOD}: share that nobody holds of cards in service, as far as it is known"),
+    "gpus_trapped": ("GPU", f"{METHOD}: F, over the classes that want cards, in every dimension that is known"),
+    "gpus_interference_blocked": ("GPU", f"{METHOD}: free on cards that are frozen, memory_bound or saturated"),
+    "gpus_free_unknown": ("GPU", f"{METHOD}: not held by anybody known, and not known to be free"),
+    **{
+        f"{ratio}{suffix}": ("1", f"{METHOD}: {text} by {test}, classes that want cards")
+        for suffix, test in _MEASURES.items()
+        for ratio, text in (("fragmentation_ratio", "F / free"), ("trapped_ratio", "F / supply"))
+    },
+    "fragmentation_ratio_gpu_classes_only": ("1", f"{METHOD}: F / free by share and CPU, classes that want cards"),
+    "trapped_ratio_gpu_classes_only": ("1", f"{METHOD}: F / supply by share and CPU, classes that want cards"),
+    "fragmentation_ratio_paper": ("1", f"{METHOD}: F / free by share and CPU, all classes, as published"),
+    "trapped_ratio_paper": ("1", f"{METHOD}: F / supply by share and CPU, all classes, as published"),
+    "fragmentation_ratio_empty_gpu_classes_only": ("1", f"{METHOD}: as _gpu_classes_only, if nobody held anything"),
+    "fragmentation_ratio_empty_paper": ("1", f"{METHOD}: as _paper, if nobody held anything"),
+    "units_fitting_ratio": (
+        "1",
+        f"{METHOD}: cards with free share that serve a typical request / cards with free share",
+    ),
+    "trapped_cost": ("1", "price book"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class FragmentationSpec:
+    """As asked: ``at`` None = the last instant that is known. ``days``: typical requests are those of so many days before it. ``cluster``, ``node``,
+    ``model``: of these alone."""
+
+    at: Instant | None = None
+    days: int = TYPICAL_DAYS
+    cluster: str | None = None
+    node: str | None = None
+    model: str | None = None
+    explain: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Fragmentation:
+    """What ``fragmentation`` found, for an answer to show."""
+
+    at: Instant
+    figures: Sequence[Figure]
+    tables: Sequence[Table]
+    blind_spots: Sequence[str]
+    coverage: float | Unknown
+    next_actions: Sequence[str] = field(default_factory=tuple)
+
+
+def title() -> str:
+    """What is asked, in the chosen language."""
+    return _("How much of what is free cannot be used by the requests of this site")
+
+
+def answer(rows: Rows, spec: FragmentationSpec) -> Answer:
+    """The whole answer. Raises UsageError for days that are none, and where nothing was imported yet."""
+    reading = Reading(rows, *statements())
+    found = fragmentation(reading, spec)
+    notes, _total = grounds.finding_notes(reading, {f"node {row[1]}" for row in found.tables[0].rows})
+    return Answer(
+        question="fragmentation",
+        title=title(),
+        window=None,
+        as_of=found.at,
+        figures=found.figures,
+        tables=found.tables,
+        definitions=grounds.definitions(reading, {"fragmentation": definition.VERSION}),
+        sources=grounds.source_lines(reading),
+        coverage=found.coverage,
+        blind_spots=found.blind_spots,
+        findings=notes,
+        evidence=[
+            Evidence(
+                _("what each node has given away"),
+                "ledger.holding",
+                "kubectl describe nodes | grep -A8 'Allocated resources'",
+            ),
+            Evidence(_("the instances of each card"), _("each GPU node"), "nvidia-smi mig -lgi"),
+            Evidence(_("what was asked for"), "dim.request_class", "kubectl get pods --all-namespaces -o json"),
+        ],
+        next_actions=found.next_actions,
+        explain=dict(reading.ran) if spec.explain else {},
+    )
+
+
+def fragmentation(reading: Reading, spec: FragmentationSpec) -> Fragmentation:
+    """Figures of ``FIGURES``, the tables ``nodes`` and ``request_classes``. ``reading`` has the statements of ``free_shares.statements``.
+
+    Raises UsageError for days that are none."""
+    if not 1 <= spec.days <= DAYS_MAX:
+        raise UsageError(_("--days: expected 1 to {most}; found {days}").format(most=DAYS_MAX, days=spec.days))
+    times = grounds.known_times(reading)
+    free = _scoped(free_shares(reading, times, spec.at), spec)
+    asked = typical_requests(reading, free.at, spec.days)
+    if len(free.outside) == len(times):
+        reason = Unknown("; ".join(free.outside))
+        figures = [Figure(name, reason, unit, method, reason) for name, (unit, method) in FIGURES.items()]
+        return Fragmentation(free.at, figures, [_node_table(free, asked.cards)], list(free.outside), reason)
+    values, covers = _values(free, asked)
+    whole = covers["fragmentation_ratio"]
+    return Fragmentation(
+        free.at,
+        [Figure(name, values[name], unit, method, covers.get(name, whole)) for name, (unit, method) in FIGURES.items()],
+        [_node_table(free, asked.cards), class_table(asked.mix)],
+        _blind_spots(free, asked),
+        whole,
+        _next_actions(free, values),
+    )
+
+
+def _scoped(free: FreeShares, spec: FragmentationSpec) -> FreeShares:
+    """Only what is asked about."""
+    wanted = {name: value for name in ("cluster", "node") if (value := getattr(spec, name)) is not None}
+    if not wanted and spec.model is None:
+        return free
+    shares = [
+        share
+        for share in free.shares
+        if all(getattr(share, name) == value for name, value in wanted.items())
+        and (spec.model is None or spec.model.casefold() in (share.card.model or "").casefold())
+    ]
+    return replace(free, shares=shares, supply_ppm=WHOLE_PPM * len(shares))
+
+
+def _values(free: FreeShares, asked: TypicalRequests) -> tuple[dict[str, Value], dict[str, float | Unknown]]:
+    blocked = sum(share.card.free_ppm for share in free.shares if share.blocked and not share.unknown)
+    unknown = sum(share.card.free_ppm for share in free.shares if share.unknown)
+    nodes = [node for _home, node in free.nodes()]
+    open_ppm = sum(card.free_ppm for node in nodes for card in node.cards)
+    values: dict[str, Value] = {
+        "gpus_free": Fraction(open_ppm + blocked, WHOLE_PPM),
+        "gpus_interference_blocked": Fraction(blocked, WHOLE_PPM),
+        "gpus_free_unknown": Fraction(unknown, WHOLE_PPM),
+        "trapped_cost": Unknown(_("no price book: prices are not known")),
+    }
+    if not free.shares:
+        reason = Unknown(_("no card in service is known here"))
+        values.update(dict.fromkeys(("gpus_free", "gpus_interference_blocked", "gpus_free_unknown"), reason))
+    elif unknown and not open_ppm + blocked:
+        values["gpus_free"] = Unknown(_reasons(free))
+    covers: dict[str, float | Unknown] = {}
+    for suffix, test in _MEASURES.items():
+        mix = _of_dimension(asked.cards, test)
+        _put(values, covers, suffix, measure_of(nodes, mix, test), free, blocked if test == "share" else 0, unknown)
+    _put(values, covers, "_gpu_classes_only", measure_of(nodes, asked.cards, "paper"), free, blocked, unknown)
+    _put(values, covers, "_paper", measure_of(nodes, asked.mix, "paper"), free, blocked, unknown)
+    empty = [node for _home, node in free.nodes(empty=True)]
+    for suffix, mix in (("_gpu_classes_only", asked.cards), ("_paper", asked.mix)):
+        found, name = measure_of(empty, mix, "paper"), f"fragmentation_ratio_empty{suffix}"
+        values[name], covers[name] = _told(found.ratio()), _cover(found, 0)
+    found = measure_of(nodes, asked.cards, "share")
+    nothing_known = isinstance(values["fragmentation_ratio"], Unknown)
+    values["gpus_trapped"] = values["fragmentation_ratio"] if nothing_known else found.trapped / WHOLE_PPM
+    fitting, cards = _fitting(nodes, asked.cards)
+    reason = Unknown(_("no class of requests is typical") if cards else _("nothing is free"))
+    values["units_fitting_ratio"] = Fraction(fitting, cards) if cards and asked.cards.classes else reason
+    return values, covers
+
+
+def measure_of(nodes: Sequence[FreeNode], mix: Mix, test: Test) -> Measure:
+    """F over the nodes; of one dimension alone, cards that are cut count for MIG placements and the others for memory and compute."""
+    if test in ("memory", "compute"):
+        nodes = [replace(node, cards=tuple(card for card in node.cards if card.mig is None)) for node in nodes]
+    elif test == "mig":
+        nodes = [replace(node, cards=tuple(card for card in node.cards if card.mig is not None)) for node in nodes]
+    return definition.measure(nodes, mix, test)
+
+
+def _of_dimension(mix: Mix, test: Test) -> Mix:
+    if test in ("share", "paper"):
+        return mix
+    kept = tuple(each for each in mix.classes if (each.shape.profile is not None) == (test == "mig"))
+    return Mix(kept, sum(each.weight for each in kept))
+
+
+def _put(
+    values: dict[str, Value],
+    covers: dict[str, float | Unknown],
+    suffix: str,
+    found: Measure,
+    free: FreeShares,
+    blocked_ppm: int,
+    unknown_ppm: int,
+) -> None:
+    """Both ratios of one measure. What is blocked is free and not trapped; what is not known to be free lowers the coverage."""
+    ratio, cover = found.ratio(), _cover(found, unknown_ppm)
+    trapped: Value
+    if isinstance(ratio, Unknown):
+        told = Unknown(_reasons(free)) if unknown_ppm and not found.free else _told(ratio)
+        values[f"fragmentation_ratio{suffix}"] = values[f"trapped_ratio{suffix}"] = told
+    else:
+        known = Fraction(found.free - found.unknown, found.whole) + blocked_ppm
+        values[f"fragmentation_ratio{suffix}"] = found.trapped / known
+        trapped = found.trapped / free.supply_ppm
+        values[f"trapped_ratio{suffix}"] = trapped
+    covers[f"fragmentation_ratio{suffix}"] = covers[f"trapped_ratio{suffix}"] = cover
+
+
+def _cover(found: Measure, unknown_ppm: int) -> float | Unknown:
+    whole = Fraction(found.free, found.whole or 1) + unknown_ppm
+    if not whole:
+        return Unknown(_("nothing is free"))
+    return float(Fraction(found.free - found.unknown, found.whole or 1) / whole)
+
+
+def _told(value: Fraction | Unknown) -> Value:
+    """The definition's reasons in the chosen language."""
+    if not isinstance(value, Unknown):
+        return value
+    reasons = {
+        "no class of requests is typical": _("no class of requests is typical"),
+        "nothing is free": _("nothing is free"),
+        "no card tells whether the requests fit": _("no card tells whether the requests fit"),
+    }
+    return Unknown(reasons.get(value.reason, value.reason))
+
+
+def _reasons(free: FreeShares) -> str:
+    return "; ".join(sorted({share.unknown for share in free.shares if share.unknown})[:3])
+
+
+def _fitting(nodes: Sequence[FreeNode], mix: Mix) -> tuple[int, int]:
+    """Cards with free share that serve a typical request (the node can run it, and the card is large enough), of all with free share."""
+    fitting = cards = 0
+    for node in nodes:
+        able = [each.shape for each in mix.classes if fits_node(node, each.shape) is True]
+        for card in node.cards:
+            cards += 1
+            fitting += any(fits_card(card, shape) is True for shape in able)
+    return fitting, cards
+
+
+def _node_table(free: FreeShares, mix: Mix) -> Table:
+    """One row per node with free share or cards; the most trapped first."""
+    homes = dict(free.nodes())
+    rows: dict[tuple[str, str | None], list[Value]] = {}
+    by_home: dict[tuple[str, str | None], list[int]] = {}
+    models: dict[tuple[str, str | None], set[str]] = {}
+    for share in free.shares:
+        home = (share.cluster, share.node)
+        sums = by_home.setdefault(home, [0, 0, 0])
+        models.setdefault(home, set()).add(share.card.model or "")
+        place = 2 if share.unknown else 1 if share.blocked else 0
+        sums[place] += share.card.free_ppm
+    for home, (open_ppm, blocked, unknown) in by_home.items():
+        node = homes.get(home, FreeNode(()))
+        found = definition.measure_node(node, mix, "share")
+        fitting, cards = _fitting([node], mix)
+        told = bool(mix.classes) and not (unknown and not open_ppm)
+        no_class = Unknown(
+            _("not all of it is known to be free") if mix.classes else _("no class of requests is typical")
+        )
+        rows[home] = [
+            *home,
+            ", ".join(sorted(filter(None, models[home]))) or None,
+            (open_ppm + blocked) / WHOLE_PPM,
+            float(found.trapped) / WHOLE_PPM if told else no_class,
+            blocked / WHOLE_PPM,
+            unknown / WHOLE_PPM,
+            *(
+                float(found.amount(cause)) / WHOLE_PPM if told else no_class
+                for cause in CAUSES
+                if not cause.startswith("x")
+            ),
+            fitting if told else no_class,
+            cards,
+        ]
+
+    def order(home: tuple[str, str | None]) -> tuple[float, str, str]:
+        trapped = rows[home][4]
+        return (-trapped if isinstance(trapped, float) else 0.0, home[0], home[1] or "")
+
+    return Table("nodes", NODE_COLUMNS, [rows[home] for home in sorted(rows, key=order)[:_NODES_LISTED_MAX]])
+
+
+def _blind_spots(free: FreeShares, asked: TypicalRequests) -> list[str]:
+    spots = list(free.outside)
+    if asked.unread_count:
+        spots.append(
+            _("{count} requests do not tell how many cards they want and are in no class").format(
+                count=asked.unread_count
+            )
+        )
+    if any(share.unknown for share in free.shares):
+        spots.append(_("a part may not be called free: {reasons}").format(reasons=_reasons(free)))
+    if free.uncounted:
+        spots.append(_("some nodes have cards that nothing counts: supply and what is free are not known"))
+    if any(not share.state_known and share.card.free_ppm for share in free.shares):
+        spots.append(
+            _(
+                "of some held cards no counter tells whether they are memory-bound: what is free of them counts as placeable"
+            )
+        )
+    if any(cpu is None for cpu in (free.cpu_milli.get((share.cluster, share.node)) for share in free.shares)):
+        spots.append(_("the free CPU of some nodes is not known: there cards alone decide what fits"))
+    if not free.cordons_known:
+        spots.append(_("which cards were cordoned at a past instant is not known: none is called frozen"))
+    if any(share.empty.mig is not None for share in free.shares):
+        spots.append(
+            _(
+                "instances that exist and that nobody holds count as free slices: making another profile of them takes a reconfiguration"
+            )
+        )
+    return spots
+
+
+def _next_actions(free: FreeShares, values: Mapping[str, Value]) -> list[str]:
+    actions = []
+    ratio = values["fragmentation_ratio"]
+    if isinstance(ratio, Fraction) and ratio > Fraction(1, 4):
+        actions.append(_("ask `steelyard fits` for a request that waits: it names the smallest move that makes room"))
+    if any(share.blocked == "frozen" and share.card.free_ppm for share in free.shares):
+        actions.append(_("uncordon the nodes and cards that are frozen and well"))
+    if any(share.unknown for share in free.shares):
+        actions.append(_("import PodResources dumps and regular pod listings, so that what is free is known"))
+    return actions
