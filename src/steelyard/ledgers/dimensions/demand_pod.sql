@@ -1,17 +1,18 @@
 -- What each requested pod belongs to as a demand: a Workload that has it (by its annotation, as an owner, through the pod's owner chain), the Volcano job or
 -- PodGroup that it names or is owned by, else the first pod of its name and owner: retries of one owner under one name are one demand.
+-- A demand has pods of its own namespace alone.
 -- A pod without an owner that carries Kueue's labels belongs to the Workload of the job (or pod group) that its own labels name: the last one made before it.
 -- A pod that the kubelet refused got nothing: the pod that its owner makes next, within 10 minutes (a Job's back-off is 6 at most), is its next attempt, whatever its
 -- name; each pod is the next attempt of one.
 WITH RECURSIVE owners AS (
   SELECT cluster, pod_uid, owner_kind, owner_name, owner_uid, annotations, workload_kind, workload_name,
     CASE WHEN contains(labels, '"kueue.x-k8s.io/') THEN labels END AS kueue_labels
-  FROM fact.owner
-  QUALIFY row_number() OVER (PARTITION BY cluster, pod_uid ORDER BY occurred_at DESC, fact_id) = 1
+  FROM dim.pod_owner
 ),
 above AS (
   SELECT cluster, object_uid, arg_max(owner_uid, (is_controller, occurred_at)) AS owner_uid
   FROM fact.ownership
+  ANTI JOIN dim.foreign_owner USING (cluster, object_uid, owner_uid, namespace)
   WHERE owner_uid IS NOT NULL AND is_controller
   GROUP BY cluster, object_uid
 ),
@@ -47,15 +48,16 @@ claims AS (
   SELECT f.cluster, f.owner_uid, g.demand_id, g.demand_kind, 2, g.created_at
   FROM fact.ownership AS f
   JOIN gangs AS g ON g.cluster = f.cluster AND g.object_uid = f.object_uid AND g.object_kind = 'Workload'
+  SEMI JOIN pods AS p ON p.cluster = f.cluster AND p.pod_uid = f.owner_uid AND p.namespace = g.namespace
   WHERE f.owner_kind = 'Pod'
   UNION ALL
   SELECT p.cluster, p.pod_uid, g.demand_id, g.demand_kind, 3, g.created_at
   FROM pods AS p
-  JOIN gangs AS g ON g.cluster = p.cluster AND g.object_kind = 'Workload' AND g.owner_uid IN (p.owner_uid, p.pod_uid)
+  JOIN gangs AS g ON g.cluster = p.cluster AND g.object_kind = 'Workload' AND g.namespace = p.namespace AND g.owner_uid IN (p.owner_uid, p.pod_uid)
   UNION ALL
   SELECT p.cluster, p.pod_uid, g.demand_id, g.demand_kind, 4, g.created_at
   FROM pods AS p
-  JOIN gangs AS g ON g.cluster = p.cluster AND g.object_kind = 'Workload' AND g.owner_uid = p.above_uid
+  JOIN gangs AS g ON g.cluster = p.cluster AND g.object_kind = 'Workload' AND g.namespace = p.namespace AND g.owner_uid = p.above_uid
   UNION ALL
   SELECT p.cluster, p.pod_uid, g.demand_id, g.demand_kind, 5, g.created_at
   FROM pods AS p
@@ -63,7 +65,7 @@ claims AS (
   UNION ALL
   SELECT p.cluster, p.pod_uid, g.demand_id, g.demand_kind, 6, g.created_at
   FROM pods AS p
-  JOIN gangs AS g ON g.cluster = p.cluster AND g.object_kind = 'Job' AND g.object_uid = p.owner_uid
+  JOIN gangs AS g ON g.cluster = p.cluster AND g.object_kind = 'Job' AND g.namespace = p.namespace AND g.object_uid = p.owner_uid
   UNION ALL
   SELECT p.cluster, p.pod_uid, g.demand_id, g.demand_kind, 7, g.created_at
   FROM pods AS p

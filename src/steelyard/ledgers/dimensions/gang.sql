@@ -95,8 +95,9 @@ ends AS (
   LEFT JOIN watched AS t ON t.cluster = g.cluster AND t.kind = g.kind
 )
 SELECT
-  g.cluster, g.object_kind, g.object_uid, g.namespace, g.name, g.owner_kind, g.owner_name, g.owner_uid, g.queue, g.cluster_queue,
-  g.priority, g.pods_count, g.min_count, g.gpu_milli, g.phase, g.past_run_us, g.created_at, g.finished_at,
+  g.cluster, g.object_kind, g.object_uid, g.namespace, g.name, CASE WHEN f.owner_uid IS NULL THEN g.owner_kind END AS owner_kind,
+  CASE WHEN f.owner_uid IS NULL THEN g.owner_name END AS owner_name, CASE WHEN f.owner_uid IS NULL THEN g.owner_uid END AS owner_uid,
+  g.queue, g.cluster_queue, g.priority, g.pods_count, g.min_count, g.gpu_milli, g.phase, g.past_run_us, g.created_at, g.finished_at,
   coalesce(e.ended_at, CASE WHEN greatest(e.gone_at, e.listed_at) > e.last_seen_at THEN e.last_seen_at END) AS gone_at,
   g.first_seen_at,
   CASE
@@ -111,3 +112,5 @@ SELECT
   CASE WHEN NOT g.active THEN g.inactive_at END AS inactive_at
 FROM gangs AS g
 JOIN ends AS e ON e.cluster = g.cluster AND e.object_uid = g.object_uid
+LEFT JOIN dim.foreign_owner AS f
+  ON f.cluster = g.cluster AND f.object_uid = g.object_uid AND f.owner_uid = g.owner_uid AND f.namespace = g.namespace

@@ -34,6 +34,7 @@ STEMS: Final = (
     "pod_alias",
     "mig_profile",
     "grant",
+    "foreign_owner",
     "pod_owner",
     "workload",
     "pod",

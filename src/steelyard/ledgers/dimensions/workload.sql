@@ -1,13 +1,23 @@
 -- One row per object that may stand in an owner chain, with the root of its chain: what a Deployment, a job set or a Ray job is to its pods, and what
 -- a Kueue workload or a gang stands for. Objects that were only named by a reference have is_seen = FALSE and are the end of what is known.
--- A chain goes by uid, at most 16 steps; one that does not end by then (it runs in a circle) has no root. Kueue's workloads mirror what they belong to, and a
+-- A chain goes by uid within one namespace, at most 16 steps; one that does not end by then (it runs in a circle) has no root. Kueue's workloads mirror what they belong to, and a
 -- node owns its static pods: neither is a step upwards. root_basis: `chain` (every step was seen, the root belongs to nobody), `reference` (the
 -- root is named by the last step that was seen), NULL = no root.
-WITH RECURSIVE own AS (
+WITH RECURSIVE step AS (
+  SELECT
+    f.* REPLACE (
+      CASE WHEN s.owner_uid IS NULL THEN f.owner_uid END AS owner_uid, CASE WHEN s.owner_uid IS NULL THEN f.owner_kind END AS owner_kind,
+      CASE WHEN s.owner_uid IS NULL THEN f.owner_group END AS owner_group, CASE WHEN s.owner_uid IS NULL THEN f.owner_name END AS owner_name
+    )
+  FROM fact.ownership AS f
+  LEFT JOIN dim.foreign_owner AS s
+    ON s.cluster = f.cluster AND s.object_uid = f.object_uid AND s.owner_uid = f.owner_uid AND s.namespace = f.namespace
+),
+own AS (
   SELECT
     cluster, object_uid, object_kind, object_group, namespace, object_name, owner_uid, owner_kind, owner_group, owner_name, is_controller,
     min(occurred_at) OVER (PARTITION BY cluster, object_uid) AS first_seen_at
-  FROM fact.ownership
+  FROM step
   -- What an object once belonged to before nothing (an orphan is still that one's work), a controller before several owners.
   QUALIFY row_number() OVER (
     PARTITION BY cluster, object_uid
@@ -62,7 +72,7 @@ several AS (
     f.cluster, f.object_uid, any_value(t.at_kind) AS at_kind, any_value(t.at_group) AS at_group,
     any_value(t.at_namespace) AS at_namespace, any_value(t.at_name) AS at_name, any_value(t.at_uid) AS at_uid,
     bool_and(t.at_seen) AS at_seen, 1 + max(t.steps_count) AS steps_count, any_value(t.chain) AS chain
-  FROM fact.ownership AS f
+  FROM step AS f
   JOIN own AS o ON o.cluster = f.cluster AND o.object_uid = f.object_uid AND NOT o.is_controller
   LEFT JOIN tops AS t ON t.cluster = f.cluster AND t.object_uid = f.owner_uid
   WHERE NOT f.is_controller
