@@ -25,7 +25,7 @@ from steelyard.sources.kueue.workload_view import SOURCE, Condition, conditions_
 from steelyard.sources.shared.context import ReadContext
 from steelyard.sources.shared.plain_text import plain
 from steelyard.sources.shared.pods import instant_of, integer_of, list_of, mapping_of, text_of
-from steelyard.sources.shared.resource_amounts import milli_of, summed
+from steelyard.sources.shared.resource_amounts import amount_of, summed
 
 QUEUE_KINDS: Final[Mapping[str, str]] = {
     "ClusterQueue": "cluster_queue",
@@ -256,7 +256,7 @@ def _amount(row: Mapping[str, Any], key: str, problems: list[str]) -> int | None
     if value is None:
         return None
     try:
-        return milli_of(value)
+        return amount_of(str(row.get("name")), value)
     except ValueError as error:
         problems.append(f"{key}: {error}")
         return None

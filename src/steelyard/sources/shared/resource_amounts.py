@@ -21,12 +21,13 @@ from steelyard.sources.shared.quantity import parse_quantity
 
 RESOURCES_MAX: Final = 256
 NAME_CHARACTERS_MAX: Final = 316
+COUNT_MILLI_MAX: Final = 1_000_000_000
 _INT64: Final = 2**63
 
 
 def milli_of(value: object) -> int:
-    """A quantity in thousandths, floored. Raises ValueError for anything that is no quantity or that 64 bits do not hold. The same few come
-    again and again, so texts are remembered."""
+    """A quantity in thousandths, floored. Raises ValueError for anything that is no quantity, is negative (no object may ask for, allow or use
+    less than nothing) or that 64 bits do not hold. The same few come again and again, so texts are remembered."""
     return _milli_of_text(value) if type(value) is str else _milli_of(value)
 
 
@@ -38,9 +39,19 @@ def _milli_of_text(text: str) -> int:
 def _milli_of(value: object) -> int:
     milli = parse_quantity(value) * 1_000
     whole = milli.numerator // milli.denominator
-    if not -_INT64 <= whole < _INT64:
+    if whole < 0:
+        raise ValueError(f"expected an amount that is not negative; found {str(value)[:60]!r}")
+    if whole >= _INT64:
         raise ValueError(f"expected an amount that 64 bits hold; found {str(value)[:60]!r}")
     return whole
+
+
+def amount_of(resource: str, value: object) -> int:
+    """As ``milli_of``; also raises ValueError for more than a million cards, which no cluster has: it would fill every sum that it enters."""
+    milli = milli_of(value)
+    if milli > COUNT_MILLI_MAX and is_accelerator(resource.removeprefix("requests.")):
+        raise ValueError(f"expected at most {COUNT_MILLI_MAX // 1_000:,} of them; found {str(value)[:60]!r}")
+    return milli
 
 
 def amounts_of(value: object, problems: list[str], where: str) -> dict[str, int]:
@@ -50,7 +61,7 @@ def amounts_of(value: object, problems: list[str], where: str) -> dict[str, int]
         if not isinstance(name, str) or not name:
             continue
         try:
-            amounts[plain(name[:NAME_CHARACTERS_MAX])] = milli_of(quantity)
+            amounts[plain(name[:NAME_CHARACTERS_MAX])] = amount_of(name, quantity)
         except ValueError as error:
             problems.append(f"{where}.{name[:80]}: {error}")
     return amounts

@@ -56,7 +56,8 @@ def read_queue(payload: Mapping[str, Any], ctx: ReadContext) -> Iterator[Fact]:
     capability = amounts_of(spec.get("capability"), problems, "spec.capability")
     deserved = amounts_of(spec.get("deserved"), problems, "spec.deserved")
     guaranteed = amounts_of(guarantee.get("resource"), problems, "spec.guarantee.resource")
-    used = amounts_of(status.get("allocated"), problems, "status.allocated")
+    told = mapping_of(status.get("allocated"))
+    used = amounts_of(told, problems, "status.allocated")
     reserved = amounts_of(reservation.get("resource"), problems, "status.reservation.resource")
     for resource in sorted({*capability, *deserved, *guaranteed, *used, *reserved}):
         yield Quota(
@@ -73,7 +74,9 @@ def read_queue(payload: Mapping[str, Any], ctx: ReadContext) -> Iterator[Fact]:
             deserved_milli=deserved.get(resource),
             guarantee_milli=guaranteed.get(resource),
             reserved_milli=reserved.get(resource),
-            used_milli=used.get(resource, 0 if used and _is_always_counted(resource) else None),
+            used_milli=used.get(
+                resource, 0 if used and resource not in told and _is_always_counted(resource) else None
+            ),
         )
     if problems:
         text = "; ".join(problems[:3])
