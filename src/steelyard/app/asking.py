@@ -6,13 +6,18 @@ from pathlib import Path
 from typing import Final
 
 from steelyard.answers.contract import Answer
+from steelyard.answers.fits import FitsSpec, fits
+from steelyard.answers.fragmentation import FragmentationSpec
+from steelyard.answers.fragmentation import answer as fragmentation
 from steelyard.answers.reconcile import ReconcileSpec
 from steelyard.answers.reconcile import answer as reconciled
 from steelyard.answers.registry import entry
+from steelyard.answers.right_sizing import answer as right_sizing
 from steelyard.answers.story import StorySpec, story
 from steelyard.primitives.errors import UsageError
 from steelyard.primitives.i18n import _
 from steelyard.store import Store
+from steelyard.surfaces.shared.capacity_ports import CapacitySpec
 from steelyard.surfaces.shared.ports import Question, ReconcileRequest, StoryRequest
 
 _LEDGER_TABLES: Final = "SELECT table_name FROM information_schema.tables WHERE table_schema IN ('ledger', 'dim')"
@@ -47,6 +52,14 @@ def story_over(store: Store, directory: Path, request: StoryRequest) -> Answer:
     """The story of a request. Raises UsageError as ``answers.story`` does, and where nothing was posted."""
     check_posted(store, directory, "preemption", "outcome")
     return story(store, StorySpec(**{name: getattr(request, name) for name in StoryRequest.__slots__}))
+
+
+def capacity_over(store: Store, directory: Path, spec: CapacitySpec) -> Answer:
+    """The answer to a question about room. Raises UsageError as the answer's own function does, and where nothing was posted."""
+    check_posted(store, directory, "request_class")
+    if isinstance(spec, FragmentationSpec):
+        return fragmentation(store, spec)
+    return fits(store, spec) if isinstance(spec, FitsSpec) else right_sizing(store, spec)
 
 
 def reconcile_over(store: Store, directory: Path, request: ReconcileRequest) -> Answer:

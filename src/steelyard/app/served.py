@@ -13,7 +13,7 @@ from pathlib import Path
 
 from steelyard.answers import deviation_series, listings, queue_series
 from steelyard.answers.contract import Answer
-from steelyard.app.asking import answer_over, check_posted, reconcile_over, story_over
+from steelyard.app.asking import answer_over, capacity_over, check_posted, reconcile_over, story_over
 from steelyard.app.importer import FileImporter
 from steelyard.app.posting import post
 from steelyard.app.request_files import received_files
@@ -23,6 +23,7 @@ from steelyard.primitives.clock import Clock
 from steelyard.primitives.errors import UsageError
 from steelyard.primitives.i18n import _
 from steelyard.store import Store
+from steelyard.surfaces.shared.capacity_ports import CapacitySpec
 from steelyard.surfaces.shared.ports import ImportReport, ImportRequest, Question, ReconcileRequest, StoryRequest
 from steelyard.surfaces.shared.server_ports import Page, ReceivedFile, ServerPorts, Standing
 from steelyard.surfaces.shared.service_ports import Collectors, CollectorStatus, CollectReport
@@ -49,7 +50,7 @@ class NoCollectors:
 
 
 class Served:
-    """Implements ``Query``, ``Stories``, ``Reconciler``, ``Receiver``, ``Listings`` and ``Health`` over one open store."""
+    """Implements ``Query``, ``Stories``, ``Reconciler``, ``Capacity``, ``Receiver``, ``Listings`` and ``Health`` over one open store."""
 
     def __init__(self, store: Store, directory: Path, settings: Settings, clock: Clock) -> None:
         self._store = store
@@ -67,6 +68,7 @@ class Served:
             query=self,
             stories=self,
             reconciler=self,
+            capacity=self,
             receiver=self,
             listings=self,
             tokens=self.tokens,
@@ -96,6 +98,11 @@ class Served:
         """The story of a request over what is committed now; see ``Stories``."""
         with self._store.reader() as reader:
             return story_over(reader, self._directory, request)
+
+    def capacity(self, spec: CapacitySpec) -> Answer:
+        """The answer to a question about room over what is committed now; see ``Capacity``."""
+        with self._store.reader() as reader:
+            return capacity_over(reader, self._directory, spec)
 
     def reconcile(self, request: ReconcileRequest) -> Answer:
         """The comparison over what is committed now; see ``Reconciler``."""

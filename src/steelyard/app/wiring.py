@@ -15,6 +15,7 @@ from steelyard.answers.contract import Answer
 from steelyard.primitives.errors import StoreLocked
 from steelyard.primitives.instant import DurationUs
 from steelyard.surfaces.shared.backfill_ports import BackfillProgress, BackfillReport, BackfillRequest
+from steelyard.surfaces.shared.capacity_ports import CapacitySpec
 from steelyard.surfaces.shared.doctor_ports import DoctorReport
 from steelyard.surfaces.shared.ports import (
     Demo,
@@ -76,7 +77,8 @@ def _settings_of(directory: Path) -> Settings:
 
 
 class DirectoryQuery:
-    """Implements ``ports.Query``, ``ports.Stories`` and ``ports.Reconciler`` for one data directory: its server's, else the file, opened
+    """Implements ``ports.Query``, ``ports.Stories``, ``ports.Reconciler`` and ``ports.Capacity`` for one data directory: its server's, else the
+    file, opened
     read-only for each question."""
 
     def __init__(self, directory: Path) -> None:
@@ -108,6 +110,17 @@ class DirectoryQuery:
 
         _settings_of(self._directory)
         return _served_or_own(self._directory, lambda client: RemoteStories(client).why(request), own)
+
+    def capacity(self, spec: CapacitySpec) -> Answer:
+        """The answer to a question about room; see ``Capacity``. Raises as ``answer`` does."""
+        from steelyard.app.asking import capacity_over
+        from steelyard.surfaces.shared.client import RemoteCapacity
+
+        def own() -> Answer:
+            return _over_posted(self._directory, lambda store: capacity_over(store, self._directory, spec))
+
+        _settings_of(self._directory)
+        return _served_or_own(self._directory, lambda client: RemoteCapacity(client).capacity(spec), own)
 
     def reconcile(self, request: ReconcileRequest) -> Answer:
         """What was requested to what the device reports; see ``Reconciler``. Raises as ``answer`` does."""
@@ -374,6 +387,7 @@ def ports() -> Ports:
         query=DirectoryQuery,
         stories=DirectoryQuery,
         reconciler=DirectoryQuery,
+        capacity=DirectoryQuery,
         demo=_demo,
         kinds=_kinds,
         tokens=DirectoryTokens,

@@ -25,6 +25,8 @@ FORMULA: Final = "slices of a MIG profile by the vendor's table; an unlisted pro
 
 _PROFILE: Final = re.compile(r"(?:mig-)?(?:(\d{1,2})c\.)?(\d{1,2})g\.(\d{1,4})gb([+.-][a-z0-9.+-]{1,16})?\Z")
 _MEMORY_TOLERANCE_PERCENT: Final = 2
+_USABLE_PERCENT: Final = 85
+"""Of its slices' part of the card's memory, what an instance offers at least."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +101,29 @@ def mig_slices(
 def is_profile(name: str) -> bool:
     """Whether the name has the form of a MIG profile, such as ``1g.10gb`` or ``2g.20gb+me``."""
     return _parse(name) is not None
+
+
+def smallest_profile(
+    memory_mib: int, compute: int, model: str | None, card_memory_mib: int | None
+) -> tuple[str, int] | Unknown:
+    """The smallest profile of the card with at least so much memory (MiB) and compute slices, with its memory; of two of the same memory that with
+    less compute. Its memory is reckoned as its memory slices of the card's, of which an instance has been seen to offer 85 % and more.
+
+    Unknown where the card is in no table or has no such profile.
+    """
+    boards = _boards_like(model, card_memory_mib)
+    if not boards:
+        return Unknown("the profiles of this card are in no table")
+    board = boards[0]
+    whole = board.memory_mib or card_memory_mib
+    if whole is None:
+        return Unknown("the memory of this card is not known")
+    offers = sorted((slices.memory, slices.compute, name) for name, slices in board.profiles.items())
+    for memory_slices, compute_slices, name in offers:
+        usable = whole * memory_slices // board.memory_total * _USABLE_PERCENT // 100
+        if usable >= memory_mib and compute_slices >= compute:
+            return name, usable
+    return Unknown(f"no profile of this card has {memory_mib} MiB")
 
 
 def legal_starts(slices: MigSlices) -> tuple[int, ...]:

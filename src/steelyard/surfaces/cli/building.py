@@ -14,6 +14,7 @@ from steelyard.primitives.i18n import _, choose
 from steelyard.surfaces.cli import options
 from steelyard.surfaces.cli.agent import add_agent
 from steelyard.surfaces.cli.backfilling import add_backfilling
+from steelyard.surfaces.cli.capacity import add_capacity
 from steelyard.surfaces.cli.collecting import add_collecting
 from steelyard.surfaces.cli.doctor import add_doctor
 from steelyard.surfaces.cli.imports import add_imports
@@ -53,6 +54,7 @@ def build(ports: Ports) -> typer.Typer:
     add_questions(app, ports)
     add_stories(app, ports)
     add_reconcile(app, ports)
+    add_capacity(app, ports)
     add_serving(app, ports)
     add_upkeep(app, ports)
     add_doctor(app, ports)

@@ -18,6 +18,7 @@ from steelyard.primitives.errors import InvariantError
 from steelyard.surfaces.http_api.admission import Admit
 from steelyard.surfaces.http_api.answers import answer_endpoints
 from steelyard.surfaces.http_api.bounds import Bounds, Patience
+from steelyard.surfaces.http_api.capacity import capacity_endpoints
 from steelyard.surfaces.http_api.collection import collection_endpoints
 from steelyard.surfaces.http_api.endpoint import Endpoint
 from steelyard.surfaces.http_api.exposition import Traffic
@@ -71,6 +72,7 @@ def _endpoints(ports: ServerPorts, clock: Clock, traffic: Traffic) -> Iterator[E
     yield from answer_endpoints(ports)
     yield from story_endpoints(ports)
     yield from reconcile_endpoints(ports)
+    yield from capacity_endpoints(ports)
     yield from listing_endpoints(ports)
     yield from import_endpoints(ports)
     yield from token_endpoints(ports)

@@ -20,6 +20,7 @@ from steelyard.answers.contract import Answer
 from steelyard.primitives.errors import SourceUnavailable, StoreLocked
 from steelyard.primitives.i18n import _, language
 from steelyard.primitives.instant import Instant, format_instant, parse_instant
+from steelyard.surfaces.shared.capacity_ports import PATHS, CapacitySpec, capacity_parameters
 from steelyard.surfaces.shared.ports import (
     ImportReport,
     ImportRequest,
@@ -175,6 +176,17 @@ class RemoteStories:
         return answer_of(
             self._client.get("/why", [*parameters, ("explain", "true")] if request.explain else parameters)
         )
+
+
+class RemoteCapacity:
+    """Implements ``capacity_ports.Capacity`` by asking the server."""
+
+    def __init__(self, client: ServerClient) -> None:
+        self._client = client
+
+    def capacity(self, spec: CapacitySpec) -> Answer:
+        """The answer, as the server gives it. Raises what the server's own ``Capacity`` raises, and SourceUnavailable."""
+        return answer_of(self._client.get(PATHS[type(spec)], capacity_parameters(spec)))
 
 
 class RemoteReconciler:

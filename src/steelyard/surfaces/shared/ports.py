@@ -11,6 +11,7 @@ from steelyard.answers.contract import Answer
 from steelyard.primitives.errors import InvariantError
 from steelyard.primitives.instant import DurationUs, Instant, Window
 from steelyard.surfaces.shared.backfill_ports import Backfiller
+from steelyard.surfaces.shared.capacity_ports import Capacity
 from steelyard.surfaces.shared.doctor_ports import Doctor
 from steelyard.surfaces.shared.service_ports import OneRound, Server, Started, Tokens
 from steelyard.surfaces.shared.upkeep_ports import Upkeep
@@ -191,6 +192,10 @@ def _no_stories(directory: Path) -> Stories:
     raise InvariantError("these ports tell no stories")
 
 
+def _no_capacity(directory: Path) -> Capacity:
+    raise InvariantError("these ports tell nothing of room")
+
+
 def _no_reconciler(directory: Path) -> Reconciler:
     raise InvariantError("these ports reconcile nothing")
 
@@ -217,4 +222,5 @@ class Ports:
     doctor: Callable[[Path], Doctor] = _no_doctor
     stories: Callable[[Path], Stories] = _no_stories
     reconciler: Callable[[Path], Reconciler] = _no_reconciler
+    capacity: Callable[[Path], Capacity] = _no_capacity
     agent: Callable[[Sequence[str]], int] = _no_agent

@@ -15,6 +15,7 @@ from steelyard.answers.deviation_series import DeviationSeries
 from steelyard.answers.queue_series import QueueSeries
 from steelyard.primitives.instant import Instant
 from steelyard.primitives.unknown import Unknown
+from steelyard.surfaces.shared.capacity_ports import Capacity
 from steelyard.surfaces.shared.ports import ImportReport, ImportRequest, Query, Reconciler, Stories
 from steelyard.surfaces.shared.service_ports import Collectors, Gate, Tokens
 
@@ -120,6 +121,7 @@ class ServerPorts:
     query: Query
     stories: Stories
     reconciler: Reconciler
+    capacity: Capacity
     receiver: Receiver
     listings: Listings
     tokens: Tokens
