@@ -72,7 +72,9 @@ class Estate:
         self.store.execute(f"CREATE TABLE ledger.usage ({columns})")
         span = model_text("dimensions/known_span.sql")  # a view: the rows of a test may come after it
         self.store.execute(f"CREATE VIEW dim.known_span AS {span}")
-        self.store.execute("CREATE TABLE ledger.finding AS SELECT code, severity, subject, message FROM fact.finding")
+        self.store.execute(
+            "CREATE TABLE ledger.finding AS SELECT cluster, code, severity, subject, message, evidence FROM fact.finding"
+        )
         self.insert(
             "dim.parameter",
             grain_us=HOUR_US,

@@ -146,11 +146,14 @@ def test_who_asks_for_no_gpu_or_never_fits_is_left_out_of_estimates_of_their_own
     assert (found.everyone.waits_count, found.on_gpus.waits_count, found.fitting.waits_count) == (4, 2, 3)
 
 
-def test_weights_beyond_64_bits_are_weighed_whole(store: Store) -> None:
-    most = 2**63 - 1
-    fill(store, [{"seconds": second, "gpu_milli": most} for second in (1, 2, 3)] + [{"seconds": 4, "gpu_milli": 1}])
-    found = asked(store).by_gpus
-    assert (found.waits_count, found.p50_us, found.p95_us) == (4, 2 * SECOND_US, 3 * SECOND_US)
+def test_an_amount_beyond_counting_weighs_nothing_and_is_of_unknown_size(store: Store) -> None:
+    fill(
+        store,
+        [{"seconds": 9, "gpu_milli": 2**63 - 1}] + [{"seconds": second, "gpu_milli": 10**9} for second in (1, 2, 3)],
+    )
+    found = asked(store)
+    assert (found.by_gpus.waits_count, found.by_gpus.p50_us) == (3, 2 * SECOND_US)
+    assert found.by_size["unknown"].waits_count == 1
 
 
 def test_other_stages_and_unknown_waits_are_no_part_of_an_estimate(store: Store) -> None:

@@ -333,9 +333,7 @@ def test_a_tenant_reads_rules_and_counts_and_no_free_text_that_may_name_others()
         "admission check zone is Retry: -",
     ]
     (said,) = [row["what"] for row in table(answer, "story") if row["event"] == "not_now"]
-    assert said.startswith(
-        "not now: Insufficient nvidia.com/gpu on 2 nodes; "
-    )
+    assert said.startswith("not now: Insufficient nvidia.com/gpu on 2 nodes; ")
 
 
 @pytest.mark.parametrize(

@@ -228,7 +228,13 @@ def test_refusals_stand_once_by_who_asked(found: Answer, expected: Any) -> None:
     assert (denied["asked"], denied["used"], denied["limit"]) == tuple(
         told["quota_denial"][key] for key in ("requested_gpu", "used_gpu", "limit_gpu")
     )
+    assert figure(found, "quota_refused_count") == told["quota_denials_count"]
     assert figure(found, "refusals_count") == len(refusals) - 1, "an eviction that a budget refused is no request"
+
+
+def test_what_was_read_without_a_listing_is_named_among_the_sources(found: Answer) -> None:
+    for kind in ("audit_log audit", "kube_api queues", "queue_metrics metrics"):
+        assert [line for line in found.sources if line.startswith(f"{kind} (default): from 2026-09-01T")], kind
 
 
 def test_a_gang_that_holds_cards_and_does_not_run_is_named(found: Answer, expected: Any) -> None:

@@ -142,7 +142,7 @@ def _parts(
     cases = scheduling_cases.case_part(reading, scope, window, waits.requests_count, names, confined)
     audit = rule_audit.rule_audit(reading, scope, confined=confined)
     roots = jobs.jobs(reading, scope)
-    spots = [*_blind_spots(times, window), *pending.blind_spots, *cases.blind_spots]
+    spots = [*_blind_spots(times, window), *waits.blind_spots, *pending.blind_spots, *cases.blind_spots]
     if audit.left_out:
         spots.append(_("{count} more breaches, overtakings and changes are not listed").format(count=audit.left_out))
     if roots.left_out:
@@ -189,7 +189,7 @@ def _assemble(
         figures=parts.figures,
         tables=parts.tables,
         definitions=grounds.definitions(reading, {"q06_scheduling": VERSION}),
-        sources=grounds.source_lines(reading),
+        sources=(*grounds.source_lines(reading), *scheduling_cases.evidence_lines(reading)),
         coverage=parts.coverage,
         blind_spots=blind,
         findings=notes,

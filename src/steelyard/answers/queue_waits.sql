@@ -6,7 +6,7 @@ WITH cohort AS (
       WHEN w.unknown_reason IS NOT NULL THEN 3
       ELSE CASE wait_outcome(w.ended_by) WHEN 'served' THEN 0 WHEN 'given_up' THEN 1 ELSE 2 END
     END AS outcome,
-    coalesce(w.fit = 'never_fits', FALSE) AS never_fits, w.gpu_milli
+    coalesce(w.fit = 'never_fits', FALSE) AS never_fits, amount_milli(w.gpu_milli) AS gpu_milli
   FROM ledger.wait AS w
   WHERE is_queueing(w.stage, w.demand_kind, w.unknown_reason)
     AND w.started_at >= make_timestamp($from_us::BIGINT) AND w.started_at < make_timestamp($to_us::BIGINT)

@@ -62,11 +62,12 @@ def quota_balance(
     """
     rows = reading.run("quota_grains", from_us=from_us, to_us=to_us)
     now = reading.run("quota_now")
+    uncounted = {(row["cluster"], row["queue"]): int(row["requests_count"]) for row in reading.run("quota_uncounted")}
     granted = {
         (row["cluster"], row["queue"]): row
         for row in reading.run("quota_granted", from_us=from_us, to_us=to_us, ceiling_us=ceiling_us)
     }
-    figures = _figures(rows) if rows else []
+    figures = _figures(rows, uncounted) if rows else []
     tables = [_window_table(rows, granted)] if rows else []
     tables += [_now_table(now)] if now else []
     return QuotaBalance(figures, tables, _cause(figures))
@@ -77,7 +78,7 @@ def counts_cards(resource: str) -> bool:
     return resource.removeprefix("requests.").rpartition("/")[2] in _CARDS
 
 
-def _figures(rows: Sequence[Record]) -> list[Figure]:
+def _figures(rows: Sequence[Record], uncounted: Mapping[tuple[str, str], int]) -> list[Figure]:
     cards = [row for row in rows if counts_cards(row["resource"]) and not row["is_rollup"] and not _has_no_part(row)]
     queues = [row for row in cards if row["queue_kind"] not in (POOL, "resource_quota", "cohort")]
     wholes = [row for row in cards if row["queue_kind"] == POOL]
@@ -88,10 +89,9 @@ def _figures(rows: Sequence[Record]) -> list[Figure]:
         _ratio("quota_pending_fits_pool_ratio", wholes, "fits_pool_us", "fits_pool_of_us", "pending_of_us"),
         _ratio("quota_pending_fits_own_ratio", queues, "fits_own_us", "fits_own_of_us", "pending_of_us"),
         *(
-            _hours(f"quota_{name}_gpu_hours", queues, f"{name}_milli_us")
+            _hours(name, queues, uncounted)
             for name in ("pending", "borrowed", "over_nominal", "leaked", "reserved_not_used")
         ),
-        Figure("quota_refused_count", sum(row["refused_count"] for row in cards), "1", METHOD, _coverage(cards, None)),
     ]
 
 
@@ -122,15 +122,35 @@ def _ratio(name: str, rows: Sequence[Record], part: str, whole: str, of_column: 
     return Figure(name, value, "1", METHOD, _coverage(rows, of_column))
 
 
-def _hours(name: str, rows: Sequence[Record], column: str) -> Figure:
-    amount = _sum(rows, column)
+def _hours(name: str, rows: Sequence[Record], uncounted: Mapping[tuple[str, str], int]) -> Figure:
+    """GPU-hours over the time in which they are known, which is the coverage; Unknown, with the least that they are, where an amount beyond counting
+    is a part of them."""
+    column, of_column = f"{name}_milli_us", "pending_amount_of_us" if name == "pending" else f"{name}_of_us"
+    amount, observed = _sum(rows, column), _sum(rows, "observed_us")
     value: Value = Unknown(_("no source tells of it over time")) if amount is None else Fraction(amount, _GPU_HOUR)
-    known = [row for row in rows if row[column] is not None]
-    observed = _sum(rows, "observed_us")
-    coverage = (
-        (_sum(known, "observed_us") or 0) / observed if observed else Unknown(_("no queue was observed over time"))
+    gaps = [row for row in rows if row[of_column] < row["observed_us"]]
+    if beyond := uncounted_of(gaps, uncounted):
+        value = not_counted(beyond, value, "GPU-h")
+    coverage = (_sum(rows, of_column) or 0) / observed if observed else Unknown(_("no queue was observed over time"))
+    return Figure(f"quota_{name}_gpu_hours", value, "GPU-h", METHOD, coverage)
+
+
+def uncounted_of(rows: Sequence[Record], uncounted: Mapping[tuple[str, str], int]) -> int:
+    """How many requests of the queues of the rows ask for no amount of cards that there can be."""
+    return sum(uncounted.get(queue, 0) for queue in {(row["cluster"], row["queue"]) for row in rows})
+
+
+def not_counted(requests_count: int, rest: Value, unit: str) -> Unknown:
+    """The sum of which such requests are a part; ``rest``: what is known of it, its least."""
+    least = ""
+    if isinstance(rest, Fraction) and rest > 0:
+        least = _("; at least {least} {unit}").format(least=f"{float(rest):.3f}", unit=unit)
+    return Unknown(
+        _("{count} requests ask for no amount of cards that there can be: see finding amount_beyond_counting").format(
+            count=requests_count
+        )
+        + least
     )
-    return Figure(name, value, "GPU-h", METHOD, coverage)
 
 
 def _cause(figures: Sequence[Figure]) -> str | None:

@@ -6,6 +6,11 @@ SELECT
     quota.cluster, quota.queue_kind, quota.queue, quota.namespace, quota.flavor, quota.resource, min(key.pool) AS pool,
     coalesce(bool_or(key.is_rollup), FALSE) AS is_rollup,
     CAST(sum(quota.observed_us) AS BIGINT) AS observed_us,
+    CAST(coalesce(sum(quota.observed_us) FILTER (WHERE quota.borrowed_milli_us IS NOT NULL), 0) AS BIGINT) AS borrowed_of_us,
+    CAST(coalesce(sum(quota.observed_us) FILTER (WHERE quota.over_nominal_milli_us IS NOT NULL), 0) AS BIGINT) AS over_nominal_of_us,
+    CAST(coalesce(sum(quota.observed_us) FILTER (WHERE quota.leaked_milli_us IS NOT NULL), 0) AS BIGINT) AS leaked_of_us,
+    CAST(coalesce(sum(quota.observed_us) FILTER (WHERE quota.reserved_not_used_milli_us IS NOT NULL), 0) AS BIGINT) AS reserved_not_used_of_us,
+    CAST(coalesce(sum(quota.observed_us) FILTER (WHERE quota.pending_milli_us IS NOT NULL), 0) AS BIGINT) AS pending_amount_of_us,
     CAST(sum(quota.nominal_milli_us) AS DECIMAL(38, 0)) AS nominal_milli_us,
     CAST(sum(quota.reserved_milli_us) AS DECIMAL(38, 0)) AS reserved_milli_us,
     CAST(sum(quota.used_milli_us) AS DECIMAL(38, 0)) AS used_milli_us,
@@ -35,6 +40,14 @@ LEFT JOIN dim.quota_key AS key
 WHERE quota.grain_at >= make_timestamp($from_us) AND quota.grain_at < make_timestamp($to_us)
 GROUP BY quota.cluster, quota.queue_kind, quota.queue, quota.namespace, quota.flavor, quota.resource
 ORDER BY quota.cluster, quota.queue_kind, quota.queue, quota.namespace, quota.flavor, quota.resource;
+
+-- name: quota_uncounted
+-- Requests that ask for no amount of cards that there can be, by queue: while they wait, sums of their queue are not known.
+SELECT cluster, coalesce(json_extract_string(evidence, '$.queue'), '') AS queue, count(DISTINCT subject) AS requests_count
+FROM ledger.finding
+WHERE code = 'amount_beyond_counting'
+GROUP BY ALL
+ORDER BY ALL;
 
 -- name: quota_now
 SELECT

@@ -63,6 +63,7 @@ METHODS: Final[Mapping[str, tuple[str, str]]] = {
         "1",
         f"{_RULES}: requests turned away at the door or by their queue, retries of one owner as one",
     ),
+    "quota_refused_count": ("1", f"{_RULES}: requests that a quota of cards turned away, retries of one owner as one"),
     "refusal_ratio": ("1", f"{_RULES}: refusals / (requests that came to be + those refused before that)"),
     "gangs_incomplete_count": ("1", f"{_RULES}: gangs that hold cards while fewer run than they need"),
     "gangs_incomplete_idle_gpus": ("GPU", f"{_RULES}: cards that those hold"),
@@ -232,6 +233,21 @@ def case_part(
     return CasePart(figures, tables, _blind_spots(decisions, evidence))
 
 
+def evidence_lines(reading: Reading) -> tuple[str, ...]:
+    """One line per source of words that no listing tells of, as ``grounds.source_lines`` has of the others."""
+    return tuple(
+        _("{kind} ({cluster}): from {first} to {last} (stamped)").format(
+            kind={"audit": "audit_log audit", "queues": "kube_api queues", "metrics": "queue_metrics metrics"}[
+                row["kind"]
+            ],
+            cluster=row["cluster"],
+            first=format_instant(row["first_us"]),
+            last=format_instant(row["last_us"]),
+        )
+        for row in reading.run("evidence_lines")
+    )
+
+
 def _counted(
     preemptions: Sequence[Record],
     evictions: Sequence[Record],
@@ -245,6 +261,7 @@ def _counted(
         for row in refusals
         if row["is_demand"] and row["is_unborn"]
     }
+    by_quota = {(row["cluster"], row["namespace"], row["demand_key"]) for row in refusals if row["is_of_cards"]}
     ratio: Value = Unknown(
         _("no audit log and no events were read: what was refused before it came to be left no other trace")
     )
@@ -258,6 +275,7 @@ def _counted(
             evidence.coverage(*of_words, "gangs") if "gangs" not in evidence.spans else 1.0,
         ),
         "refusals_count": (evidence.count(len(asked), *of_words), evidence.coverage(*of_words)),
+        "quota_refused_count": (evidence.count(len(by_quota), *of_words), evidence.coverage(*of_words)),
         "refusal_ratio": (ratio, evidence.coverage(*of_words)),
     }
     return [Figure(name, value, *METHODS[name], coverage) for name, (value, coverage) in values.items()]

@@ -7,6 +7,13 @@ WHERE is_among(cluster, $cluster_wanted)
 GROUP BY kind
 ORDER BY kind;
 
+-- name: evidence_lines
+-- What was read without a listing that says so: the audit log, the queues, the controllers' own metrics.
+SELECT cluster, kind, epoch_us(first_at) AS first_us, epoch_us(last_at) AS last_us
+FROM dim.evidence_span
+WHERE kind IN ('audit', 'queues', 'metrics')
+ORDER BY cluster, kind;
+
 -- name: preemptions
 WITH asked AS (
   SELECT d.cluster, d.demand_id
@@ -33,7 +40,8 @@ ORDER BY p.preempted_at, victim_namespace, victim_name;
 -- name: refusals
 SELECT
   r.cluster, r.refused_by, r.verb, r.namespace, r.tenant, r.demand_key, r."user" AS asked_by, r.rule, r.quota, r.resource, r.asked_milli, r.used_milli,
-  r.limit_milli, r.message, epoch_us(r.first_at) AS first_us, epoch_us(r.last_at) AS last_us, r.times, r.is_demand, r.demand_id IS NULL AS is_unborn
+  r.limit_milli, r.message, epoch_us(r.first_at) AS first_us, epoch_us(r.last_at) AS last_us, r.times, r.is_demand, r.demand_id IS NULL AS is_unborn,
+  r.refused_by = 'quota' AND coalesce(counts_accelerators(r.resource), FALSE) AS is_of_cards
 FROM dim.refusal AS r
 WHERE r.last_at >= make_timestamp($from_us::BIGINT) AND r.first_at < make_timestamp($to_us::BIGINT)
   AND is_among(r.cluster, $cluster_wanted) AND is_among(r.queue, $queue_wanted) AND is_among(r.namespace, $namespace_wanted)

@@ -13,7 +13,7 @@ from typing import Final
 
 from steelyard.answers.contract import Figure, Table, Value
 from steelyard.answers.demand_scope import DemandScope
-from steelyard.answers.quota_balance import METHOD, POOL, counts_cards, quota_balance
+from steelyard.answers.quota_balance import METHOD, POOL, counts_cards, not_counted, quota_balance, uncounted_of
 from steelyard.answers.reading import Reading, Record
 from steelyard.primitives.i18n import _
 from steelyard.primitives.instant import DurationUs, Window
@@ -55,7 +55,6 @@ METHODS: Final[Mapping[str, tuple[str, str]]] = {
         f"quota_{name}_gpu_hours": ("GPU-h", f"{METHOD}: over the window")
         for name in ("pending", "borrowed", "over_nominal", "leaked", "reserved_not_used")
     },
-    "quota_refused_count": ("1", f"{METHOD}: requests that a quota of cards turned away, retries of one owner as one"),
 }
 
 
@@ -101,7 +100,8 @@ def quota_part(reading: Reading, scope: DemandScope, grains: Window, ceiling_us:
         _RENAMED.get(figure.name, figure.name): replace(figure, name=_RENAMED.get(figure.name, figure.name))
         for figure in balance.figures
     }
-    values.update(_now_figures(queues.run("quota_now")))
+    uncounted = {(row["cluster"], row["queue"]): int(row["requests_count"]) for row in queues.run("quota_uncounted")}
+    values.update(_now_figures(queues.run("quota_now"), uncounted))
     if balance.tables:
         reason = _("no source tells of it")
     elif "tenant" not in scope.wanted:
@@ -119,21 +119,22 @@ def _filled(values: Mapping[str, Figure], fulfilment: Figure, reason: str) -> li
     ]
 
 
-def _now_figures(rows: Sequence[Record]) -> dict[str, Figure]:
+def _now_figures(rows: Sequence[Record], uncounted: Mapping[tuple[str, str], int]) -> dict[str, Figure]:
     """Cards at the latest word, over queues that have quota or use of their own."""
     queues = [row for row in rows if row["queue_kind"] not in _NO_QUEUE_OF_ITS_OWN and counts_cards(row["resource"])]
     figures: dict[str, Figure] = {}
     for name in _NOW:
         known = [row[f"{name}_milli"] for row in queues if row[f"{name}_milli"] is not None]
-        if known:
-            coverage = len(known) / len(queues)
-            figures[f"quota_{name}_gpus"] = Figure(
-                f"quota_{name}_gpus", Fraction(sum(known), 1000), "GPU", METHOD, coverage
-            )
+        beyond = uncounted_of([row for row in queues if row[f"{name}_milli"] is None], uncounted)
+        if known or beyond:
+            value: Value = Fraction(sum(known), 1000)
+            if beyond:
+                value = not_counted(beyond, value, "GPU")
+            figures[f"quota_{name}_gpus"] = Figure(f"quota_{name}_gpus", value, "GPU", METHOD, len(known) / len(queues))
     both = [row for row in queues if row["nominal_milli"] is not None and row["used_milli"] is not None]
     if nominal := sum(row["nominal_milli"] for row in both):
-        value = Fraction(sum(row["used_milli"] for row in both), nominal)
-        figures["quota_used_now_ratio"] = Figure("quota_used_now_ratio", value, "1", METHOD, len(both) / len(queues))
+        ratio = Fraction(sum(row["used_milli"] for row in both), nominal)
+        figures["quota_used_now_ratio"] = Figure("quota_used_now_ratio", ratio, "1", METHOD, len(both) / len(queues))
     return figures
 
 

@@ -87,6 +87,7 @@ class WaitPart:
     tables: Sequence[Table]
     coverage: float | Unknown
     requests_count: int
+    blind_spots: Sequence[str] = ()
 
 
 def seconds(microseconds: float | Unknown | None) -> Value:
@@ -113,7 +114,12 @@ def wait_part(reading: Reading, scope: DemandScope, fulfilment: Mapping[tuple[Va
     known, lost = waits.everyone.waits_count, waits.not_recoverable_count
     coverage = known / (known + lost) if known + lost else Unknown(_("no wait was seen"))
     values = {**_estimates(waits), **_counts(waits, counts)}
-    figures = [Figure(name, values[name], unit, method, coverage) for name, (unit, method) in METHODS.items()]
+    unsized = waits.by_size.get("unknown", Estimate()).waits_count
+    of_gpus = known_part(coverage, waits.everyone.waits_count, unsized)
+    figures = [
+        Figure(name, values[name], unit, method, of_gpus if _is_by_gpus(name) else coverage)
+        for name, (unit, method) in METHODS.items()
+    ]
     rows = [
         _row(row, scope, fulfilment)
         for row in reading.run(
@@ -125,7 +131,25 @@ def wait_part(reading: Reading, scope: DemandScope, fulfilment: Mapping[tuple[Va
         columns = (Column("age_seconds", "s"), Column("scheduled_ratio", "1"), Column("abandoned_ratio", "1"))
         ends = [(seconds(each.time_us), each.scheduled, each.abandoned) for each in waits.incidence]
         tables.append(Table("incidence", columns, ends))
-    return WaitPart(figures, tables, coverage, int(counts["requests_count"]))
+    spots = []
+    if unsized:
+        spots.append(
+            _(
+                "{count} waits do not say how many GPUs they are for, or no number that there can be: figures by GPUs leave them out"
+            ).format(count=unsized)
+        )
+    return WaitPart(figures, tables, coverage, int(counts["requests_count"]), spots)
+
+
+def known_part(coverage: float | Unknown, waits_count: int, unsized_count: int) -> float | Unknown:
+    """The coverage of figures that leave out waits of unknown size."""
+    if isinstance(coverage, Unknown) or not waits_count:
+        return coverage
+    return coverage * (waits_count - unsized_count) / waits_count
+
+
+def _is_by_gpus(name: str) -> bool:
+    return name.endswith(("_gpu_only", "_gpu_weighted", *(f"_{word}" for _size, word in _SIZES)))
 
 
 def _wait_scope(scope: DemandScope) -> WaitScope:

@@ -1,6 +1,24 @@
 -- What controllers say of their queues and what our own books know, where the two do not agree. Counters of metrics are compared with the objects they
 -- count, each series by its latest sample; where no object of the kind was ever seen nothing is compared.
 WITH
+gang_word AS (
+  SELECT
+    word.cluster, word.object_uid, word.object_kind, word.namespace, word.object_name AS name, coalesce(demand.queue, word.queue) AS queue, word.demand, word.gpu_milli
+  FROM (
+    SELECT cluster, object_uid, object_kind, namespace, object_name, queue, demand, gpu_milli
+    FROM fact.gang
+    WHERE object_kind = 'Workload' AND gpu_milli IS NULL OR amount_milli(gpu_milli) IS NULL AND gpu_milli IS NOT NULL
+    QUALIFY row_number() OVER (PARTITION BY cluster, object_uid ORDER BY occurred_at DESC, fact_id) = 1
+  ) AS word
+  LEFT JOIN dim.demand AS demand ON demand.cluster = word.cluster AND demand.demand_id = word.object_uid
+),
+beyond AS (
+  SELECT cluster, object_kind, namespace, name, queue, part.key AS resource, part.value AS milli
+  FROM (SELECT *, unnest(map_entries(TRY_CAST(CAST(demand AS JSON) AS MAP(VARCHAR, BIGINT)))) AS part FROM gang_word WHERE demand <> '{}') AS stated
+  WHERE counts_accelerators(part.key) AND amount_milli(part.value) IS NULL
+  UNION ALL
+  SELECT cluster, object_kind, namespace, name, queue, NULL, NULL FROM gang_word WHERE gpu_milli IS NULL AND demand = '{}'
+),
 sample AS (
   SELECT cluster, metric, kind, labels, arg_max(value, occurred_at) AS value
   FROM fact.metric_sample
@@ -236,6 +254,13 @@ found AS (
   FROM promised
   JOIN hardware ON hardware.cluster = promised.cluster
   WHERE promised.nominal_milli > 1000 * hardware.cards_count
+  UNION ALL
+  SELECT
+    cluster, 'amount_beyond_counting', 'warning', lower(object_kind) || ' ' || namespace || '/' || name,
+    'what it asks for is no amount of cards that there can be: it is in no sum, and sums of its queue are not known while it waits',
+    json_object('queue', queue, 'resource', resource, 'amount_milli', milli)
+  FROM beyond
+  QUALIFY row_number() OVER (PARTITION BY cluster, object_kind, namespace, name ORDER BY resource) = 1
 )
 SELECT
   found.cluster,

@@ -1,6 +1,6 @@
 -- What our own books know of each key, interval by interval: `held` by the pods of its demands, `leaked`, `waiting`, and `known`, the time in which
 -- its use is ours to tell: pods were seen, and the objects that tie them to the queue. `known_waiting`: that of its demand, where one flavor alone can be
--- meant. A parent of Volcano queues is left to its own word.
+-- meant. An amount beyond counting is NULL, and then so is what it is a part of. A parent of Volcano queues is left to its own word.
 WITH
 key AS (
   SELECT * FROM dim.quota_key WHERE queue_kind IN ('cluster_queue', 'volcano_queue') AND NOT is_rollup
@@ -18,7 +18,8 @@ demand AS (
   WHERE demand_kind <> 'pod' AND queue IS NOT NULL
 ),
 word AS (
-  SELECT cluster, object_uid, arg_max(flavors, occurred_at) FILTER (WHERE flavors <> '{}') AS flavors, arg_max(demand, occurred_at) AS demand
+  SELECT cluster, object_uid, arg_max(flavors, occurred_at) FILTER (WHERE flavors <> '{}') AS flavors, arg_max(demand, occurred_at) AS demand,
+    bool_and(gpu_milli IS NULL AND object_kind = 'Workload') AS is_uncounted
   FROM fact.gang
   SEMI JOIN key ON key.cluster = gang.cluster
   GROUP BY cluster, object_uid
@@ -26,7 +27,7 @@ word AS (
 -- Which key a demand's resource belongs to: by the flavor that it was given, else by the queue's only one.
 placed AS (
   SELECT demand.cluster, demand.demand_id, key.key_no, key.resource, CAST(json_extract(word.demand, '$."' || key.resource || '"') AS BIGINT) AS asked_milli,
-    key.flavors_count
+    key.flavors_count, coalesce(word.is_uncounted, FALSE) AS is_uncounted
   FROM demand
   JOIN key ON key.cluster = demand.cluster AND key.queue_kind = demand.queue_kind AND key.queue = demand.queue
   LEFT JOIN word ON word.cluster = demand.cluster AND word.object_uid = demand.demand_id
@@ -114,7 +115,7 @@ SELECT
   wait.ended_at IS NULL
 FROM ledger.wait AS wait
 JOIN placed ON placed.cluster = wait.cluster AND placed.demand_id = wait.demand_id
-WHERE wait.stage = 'queue' AND placed.flavors_count = 1 AND placed.asked_milli IS NOT NULL
+WHERE wait.stage = 'queue' AND placed.flavors_count = 1 AND (placed.asked_milli IS NOT NULL OR placed.is_uncounted)
 UNION ALL
 SELECT key.key_no, CASE part.waits WHEN 0 THEN 'known' ELSE 'known_waiting' END, 0, span.from_us, span.to_us, TRUE
 FROM key

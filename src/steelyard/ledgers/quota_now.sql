@@ -15,10 +15,12 @@ own AS (
   SELECT
     latest.key_no,
     coalesce(sum(part.milli) FILTER (WHERE part.what = 'held'), 0) AS held_milli,
-    coalesce(sum(part.milli) FILTER (WHERE part.what = 'leaked'), 0) AS leaked_milli,
+    CASE WHEN count(*) FILTER (WHERE part.what = 'leaked' AND part.milli IS NULL) = 0 THEN coalesce(sum(part.milli) FILTER (WHERE part.what = 'leaked'), 0) END
+      AS leaked_milli,
     min(part.from_us) FILTER (WHERE part.what = 'leaked') AS leaked_since_us,
     sum(CASE WHEN part.what = 'leaked' THEN CAST(part.milli AS HUGEINT) * (latest.at_us - part.from_us) ELSE 0 END) AS leaked_milli_us,
-    coalesce(sum(part.milli) FILTER (WHERE part.what = 'waiting'), 0) AS waiting_milli,
+    CASE WHEN count(*) FILTER (WHERE part.what = 'waiting' AND part.milli IS NULL) = 0 THEN coalesce(sum(part.milli) FILTER (WHERE part.what = 'waiting'), 0) END
+      AS waiting_milli,
     count(*) FILTER (WHERE part.what = 'known') > 0 AS known, count(*) FILTER (WHERE part.what = 'known_waiting') > 0 AS known_waiting
   FROM latest
   JOIN dim.quota_interval AS part
