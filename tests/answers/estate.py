@@ -26,10 +26,11 @@ CREATE TABLE dim.device (cluster VARCHAR, device_uuid VARCHAR, node VARCHAR, ven
     numa BIGINT, slots_count BIGINT, schedulable_memory_mib BIGINT, schedulable_cores_percent BIGINT, basis VARCHAR,
     valid_from_at TIMESTAMP, valid_to_at TIMESTAMP);
 CREATE TABLE dim.node (cluster VARCHAR, node VARCHAR, gpu_product VARCHAR, ready BOOLEAN, ready_changed_at TIMESTAMP,
-    extended_resources VARCHAR, first_seen_at TIMESTAMP);
+    extended_resources VARCHAR, first_seen_at TIMESTAMP, cpu_milli BIGINT, unschedulable BOOLEAN);
 CREATE TABLE dim.node_capacity (cluster VARCHAR, node VARCHAR, cards_count BIGINT, memory_mib BIGINT, from_us BIGINT, to_us BIGINT,
     seen_from_us BIGINT, seen_to_us BIGINT);
-CREATE TABLE dim."grant" (cluster VARCHAR, pod_uid VARCHAR, node VARCHAR, device_uuid VARCHAR, standing VARCHAR);
+CREATE TABLE dim."grant" (cluster VARCHAR, pod_uid VARCHAR, node VARCHAR, device_uuid VARCHAR, standing VARCHAR,
+    unit_id VARCHAR, unit_kind VARCHAR, gi BIGINT, profile VARCHAR, placement_start BIGINT, placement_size BIGINT, first_seen_at TIMESTAMP);
 CREATE TABLE ledger.posting_run (run_id BIGINT, posted_at TIMESTAMP, as_of TIMESTAMP, definitions VARCHAR, settings_hash VARCHAR);
 """
 

@@ -1,0 +1,301 @@
+"""Free shares, their fragmentation, and what fits, over estates whose every number can be checked by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import Any
+
+import pytest
+
+from steelyard.answers.contract import Answer, Value
+from steelyard.answers.fits import FitsSpec, fits
+from steelyard.answers.fragmentation import FragmentationSpec, answer
+from steelyard.primitives.errors import UsageError
+from steelyard.primitives.unknown import Unknown
+from tests.answers.estate import Estate, at
+
+A100 = "NVIDIA A100-SXM4-80GB"
+
+
+def estate_of(*cards: tuple[str, str], **values: Any) -> Estate:
+    """Cards (uuid, node), all pods seen at 08:00 and 12:00 and throughout."""
+    estate = Estate()
+    estate.listing(at("08:00"), observed_from_at=at("08:00"), observed_to_at=at("12:00"))
+    for index, (uuid, node) in enumerate(cards):
+        estate.card(uuid, node, index, valid_to_at=None, **values)
+    return estate
+
+
+def asks(estate: Estate, count: int, **shape: Any) -> None:
+    """So many requests of a shape."""
+    row = {
+        "cluster": "default",
+        "asked_hour_at": at("09:00"),
+        "cards_count": 1,
+        "resource_names": "nvidia.com/gpu",
+        "requests_count": count,
+    }
+    estate.insert("dim.request_class", **{**row, **shape})
+
+
+def values(result: Answer) -> dict[str, Value]:
+    return {figure.name: figure.value for figure in result.figures}
+
+
+def rows(result: Answer, name: str) -> list[Mapping[str, Value]]:
+    found = next(table for table in result.tables if table.name == name)
+    return [dict(zip((column.name for column in found.columns), row, strict=True)) for row in found.rows]
+
+
+def weighed(estate: Estate, **spec: Any) -> dict[str, Value]:
+    return values(answer(estate.store, FragmentationSpec(**spec)))
+
+
+def test_what_no_typical_request_can_use_is_trapped() -> None:
+    estate = estate_of(("GPU-a", "n1"), ("GPU-b", "n1"))
+    estate.pod("team-a/p")
+    estate.hold("team-a/p", "GPU-a", "08:00", None, 500_000, node="n1")
+    asks(estate, 3)
+    found = weighed(estate)
+    assert found["gpus_free"] == Fraction(3, 2)
+    assert found["gpus_trapped"] == Fraction(1, 2)
+    assert found["fragmentation_ratio"] == Fraction(1, 3)
+    assert found["trapped_ratio"] == Fraction(1, 4)
+    assert found["units_fitting_ratio"] == Fraction(1, 2)
+
+
+def test_free_is_usable_trapped_or_blocked_to_the_last_part() -> None:
+    estate = estate_of(("GPU-a", "n1"), ("GPU-b", "n1"))
+    estate.card("GPU-c", "n1", 2, valid_to_at=None, cordoned=True)
+    estate.hold("team-a/p", "GPU-a", "08:00", None, 300_000, node="n1")
+    asks(estate, 2)
+    asks(estate, 1, memory_mib=4_000, resource_names="nvidia.com/gpu,nvidia.com/gpumem")
+    result = answer(estate.store, FragmentationSpec())
+    found = values(result)
+    usable = sum(row["gpus_q3_satisfied"] for row in rows(result, "nodes"))  # type: ignore[misc]
+    assert found["gpus_interference_blocked"] == 1
+    assert float(found["gpus_trapped"]) + float(usable) + 1 == pytest.approx(float(found["gpus_free"]))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("state", "blocked"), [("memory_bound", 1), ("saturated", 1), ("compute_bound", 0), ("held_idle", 0)]
+)
+def test_free_share_on_a_card_that_is_bound_by_memory_is_blocked(state: str, blocked: int) -> None:
+    estate = estate_of(("GPU-a", "n1"))
+    estate.hold("team-a/p", "GPU-a", "08:00", None, 500_000, node="n1")
+    asks(estate, 1)
+    other = "mixed" if state != "mixed" else "held_idle"
+    for name, amount in ((state, 2_000_000), (other, 1_000_000)):
+        estate.insert(
+            "ledger.gpu_state", cluster="default", device_uuid="GPU-a", pod_uid="uid-p", state=name,
+            amount_gpu_us=amount, grain_at=at("11:00"),
+        )  # fmt: skip
+    assert weighed(estate)["gpus_interference_blocked"] == Fraction(blocked, 2)
+    assert values(fits(estate.store, FitsSpec(gpumem=1_000)))["nodes_fitting_count"] == 1 - blocked
+
+
+def test_memory_can_be_trapped_where_share_alone_would_say_that_it_fits() -> None:
+    estate = estate_of(("GPU-a", "n1"))
+    estate.hold("team-a/p", "GPU-a", "08:00", None, 500_000, node="n1", memory_mib=15_000, cores_percent=10)
+    asks(
+        estate,
+        1,
+        memory_mib=4_000,
+        cores_percent=50,
+        resource_names="nvidia.com/gpu,nvidia.com/gpumem,nvidia.com/gpucores",
+    )
+    found = weighed(estate)
+    assert found["fragmentation_ratio"] == 1
+    assert found["fragmentation_ratio_memory"] == 1
+    assert found["fragmentation_ratio_compute"] == 0
+    assert isinstance(
+        found["fragmentation_ratio_gpu_classes_only"], Unknown
+    )  # nobody tells of CPU, which the published test asks for
+
+
+def test_a_request_without_a_card_can_use_none_and_counts_in_the_papers_measure_alone() -> None:
+    estate = estate_of(("GPU-a", "n1"))
+    estate.insert("dim.node", cluster="default", node="n1", cpu_milli=8_000, first_seen_at=at("08:00"))
+    asks(estate, 1, cpu_milli=1_000)
+    asks(estate, 1, cards_count=0, resource_names="", cpu_milli=1_000)
+    found = weighed(estate)
+    assert found["fragmentation_ratio"] == 0
+    assert found["fragmentation_ratio_paper"] == Fraction(1, 2)
+    assert found["fragmentation_ratio_empty_paper"] == Fraction(1, 2)
+    assert found["fragmentation_ratio_empty_gpu_classes_only"] == 0
+
+
+def test_requests_older_than_the_days_are_not_typical() -> None:
+    estate = estate_of(("GPU-a", "n1"))
+    asks(estate, 5, asked_hour_at=at("2026-10-01T00:00:00Z"))
+    assert isinstance(weighed(estate)["fragmentation_ratio"], Unknown)
+    assert weighed(estate, days=90)["fragmentation_ratio"] == 0
+
+
+def test_a_past_instant_is_weighed_by_what_was_held_then() -> None:
+    estate = estate_of(("GPU-a", "n1"))
+    estate.hold("team-a/p", "GPU-a", "10:00", None, 500_000, node="n1")
+    asks(estate, 1, asked_hour_at=at("08:00"))
+    assert weighed(estate, at=at("09:30"))["gpus_free"] == 1
+    assert weighed(estate, at=at("09:30"))["fragmentation_ratio"] == 0
+    assert weighed(estate, at=at("11:00"))["fragmentation_ratio"] == 1
+
+
+def test_where_nobody_saw_all_pods_nothing_is_called_free() -> None:
+    estate = Estate()
+    estate.listing(at("08:00"))
+    estate.listing(at("12:00"))
+    estate.card("GPU-a", "n1", valid_to_at=None)
+    asks(estate, 1)
+    found = weighed(estate, at=at("10:00"))
+    assert isinstance(found["gpus_free"], Unknown)
+    assert isinstance(found["fragmentation_ratio"], Unknown)
+    assert found["gpus_free_unknown"] == 1
+    assert values(fits(estate.store, FitsSpec(at=at("10:00"))))["nodes_unknown_count"] == 1
+
+
+def test_whole_cards_held_without_a_name_leave_a_known_number() -> None:
+    estate = estate_of(("GPU-a", "n1"), ("GPU-b", "n1"), ("GPU-c", "n1"))
+    estate.hold(
+        "team-a/p",
+        None,
+        "08:00",
+        None,
+        2_000_000,
+        node="n1",
+        place_id="n1",
+        quantity=2,
+        unit_kind="gpu",
+        scheme="device_plugin",
+    )
+    asks(estate, 1)
+    assert weighed(estate)["gpus_free"] == 1
+    assert values(fits(estate.store, FitsSpec(gpus=1)))["cards_fitting_count"] == 1
+    assert values(fits(estate.store, FitsSpec(gpus=2)))["nodes_fitting_count"] == 0
+    assert rows(fits(estate.store, FitsSpec(gpus=1)), "nodes")[0]["cards"] == "any free one"
+
+
+def test_a_part_of_a_card_held_without_a_name_makes_the_nodes_cards_unknown() -> None:
+    estate = estate_of(("GPU-a", "n1"), ("GPU-b", "n1"))
+    estate.hold("team-a/p", None, "08:00", None, 500_000, node="n1", place_id="n1")
+    asks(estate, 1)
+    assert isinstance(weighed(estate)["gpus_free"], Unknown)
+    assert values(fits(estate.store, FitsSpec()))["nodes_unknown_count"] == 1
+
+
+def test_instances_fit_at_legal_starts_alone() -> None:
+    """Six of eight slices are free beside 1g.10gb at 0 and 4: 2g.20gb fits at 2, and 3g.40gb nowhere, since it begins at 0 or 4."""
+    estate = estate_of(("GPU-a", "n1"), model=A100, memory_mib=81_920, mode="mig")
+    for number, start in enumerate((0, 4)):
+        unit = f"MIG-{number}"
+        estate.insert(
+            "dim.unit", cluster="default", unit_id=unit, unit_kind="mig", device_uuid="GPU-a", gi=number, profile="1g.10gb",
+            placement_start=start, placement_size=1, first_seen_at=at("08:00"),
+        )  # fmt: skip
+        estate.hold(
+            f"team-a/p{number}", "GPU-a", "08:00", None, 142_857, node="n1", unit_kind="mig", unit_id=unit, gi=number, profile="1g.10gb"
+        )  # fmt: skip
+    asks(estate, 1, resource_names="nvidia.com/mig-2g.20gb")
+    assert weighed(estate)["fragmentation_ratio_mig"] == 0
+    asks(estate, 1_000, resource_names="nvidia.com/mig-3g.40gb")
+    assert weighed(estate)["fragmentation_ratio_mig"] == 1
+    assert values(fits(estate.store, FitsSpec(mig="2g.20gb")))["nodes_fitting_count"] == 1
+    assert values(fits(estate.store, FitsSpec(mig="3g.40gb")))["nodes_fitting_count"] == 0
+
+
+def test_two_compute_instances_of_one_gpu_instance_take_its_slices_once() -> None:
+    estate = estate_of(("GPU-a", "n1"), model=A100, memory_mib=81_920, mode="mig")
+    for number in range(2):
+        unit = f"MIG-{number}"
+        estate.insert(
+            "dim.unit", cluster="default", unit_id=unit, unit_kind="mig", device_uuid="GPU-a", gi=1, profile="1c.2g.20gb",
+            placement_start=0, placement_size=2, first_seen_at=at("08:00"),
+        )  # fmt: skip
+        estate.hold(
+            f"team-a/p{number}", "GPU-a", "08:00", None, 142_857, node="n1", unit_kind="mig", unit_id=unit, gi=1, profile="1c.2g.20gb"
+        )  # fmt: skip
+    assert values(fits(estate.store, FitsSpec(gpus=1, mig="3g.40gb")))["nodes_fitting_count"] == 1
+    asks(estate, 1, resource_names="nvidia.com/mig-2g.20gb")
+    assert rows(answer(estate.store, FragmentationSpec()), "nodes")[0]["cards_fitting_count"] == 1
+
+
+def test_an_instance_whose_place_nobody_tells_fits_where_every_arrangement_agrees() -> None:
+    estate = estate_of(("GPU-a", "n1"), model=A100, memory_mib=81_920, mode="mig")
+    estate.hold("team-a/p", "GPU-a", "08:00", None, 142_857, node="n1", unit_kind="mig", unit_id="x", profile="1g.10gb")
+    assert values(fits(estate.store, FitsSpec(mig="3g.40gb")))["nodes_fitting_count"] == 1
+    found = values(fits(estate.store, FitsSpec(mig="4g.40gb")))
+    assert (found["nodes_fitting_count"], found["nodes_unknown_count"]) == (0, 1)
+    assert values(fits(estate.store, FitsSpec(mig="7g.80gb")))["nodes_unknown_count"] == 0
+
+
+def test_the_smallest_move_names_fewest_pods_then_the_least_share() -> None:
+    estate = estate_of(("GPU-a", "n1"), ("GPU-b", "n1"), ("GPU-c", "n2"))
+    for name, card, node, share in (
+        ("big", "GPU-a", "n1", 300_000), ("small", "GPU-b", "n1", 200_000), ("other", "GPU-c", "n2", 400_000),
+    ):  # fmt: skip
+        estate.pod(f"team-a/{name}", node=node)
+        estate.hold(f"team-a/{name}", card, "08:00", None, share, node=node)
+    result = fits(estate.store, FitsSpec(gpus=1))
+    assert values(result)["nodes_fitting_count"] == 0
+    assert values(result)["pods_to_move_count"] == 1
+    move = rows(result, "moves")[0]
+    assert (move["namespace_pod"], move["from_node"], move["from_cards"]) == ("team-a/small", "n1", "GPU-b")
+    assert move["to_node"] in ("n1", "n2")
+    two = fits(estate.store, FitsSpec(gpus=2))
+    assert [row["namespace_pod"] for row in rows(two, "moves")] == ["team-a/small", "team-a/big"]
+    assert {row["to_node"] for row in rows(two, "moves")} == {"n2"}
+
+
+def test_no_move_is_proposed_where_the_pod_would_find_no_place() -> None:
+    estate = estate_of(("GPU-a", "n1"), ("GPU-b", "n2"))
+    estate.hold("team-a/p", "GPU-a", "08:00", None, 600_000, node="n1")
+    estate.hold("team-a/q", "GPU-b", "08:00", None, 600_000, node="n2")
+    result = fits(estate.store, FitsSpec(gpus=1))
+    assert isinstance(values(result)["pods_to_move_count"], Unknown)
+    assert "moves" not in {table.name for table in result.tables}
+
+
+def test_a_tenant_learns_how_many_would_move_and_not_who() -> None:
+    estate = estate_of(("GPU-a", "n1"), ("GPU-b", "n2"))
+    estate.pod("team-a/p", node="n1")
+    estate.hold("team-a/p", "GPU-a", "08:00", None, 300_000, node="n1")
+    estate.pod("team-b/q", node="n2")
+    estate.hold("team-b/q", "GPU-b", "08:00", None, 400_000, node="n2")
+    own, others = (fits(estate.store, FitsSpec(tenant=tenant, explain=True)) for tenant in ("team-a", "team-b"))
+    assert rows(own, "moves")[0]["namespace_pod"] == "team-a/p"
+    assert isinstance(rows(others, "moves")[0]["namespace_pod"], Unknown)
+    assert values(others)["pods_to_move_count"] == 1
+    assert "team-a" not in str(others.to_json()) and "GPU-a" not in str(others.to_json())
+
+
+def test_not_enough_cpu_is_said_and_unknown_cpu_is_no_reason() -> None:
+    estate = estate_of(("GPU-a", "n1"))
+    assert values(fits(estate.store, FitsSpec(cpu=8)))["nodes_fitting_count"] == 1
+    estate.insert("dim.node", cluster="default", node="n1", cpu_milli=4_000, first_seen_at=at("08:00"))
+    result = fits(estate.store, FitsSpec(cpu=8))
+    assert rows(result, "nodes")[0]["reason"] == "not enough CPU"
+    assert values(result)["nodes_fitting_count"] == 0
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"gpus": 0}, {"gpus": 10**9}, {"gpumem": 0}, {"gpumem": 10**12}, {"cores": -1}, {"cores": 101}, {"cpu": -1.0}, {"cpu": float("nan")},
+        {"cpu": float("inf")}, {"mig": "no profile"}, {"mig": "1g.10gb", "gpumem": 5}, {"cluster": "elsewhere"},
+    ],
+)  # fmt: skip
+def test_what_no_request_can_be_is_refused(spec: dict[str, Any]) -> None:
+    with pytest.raises(UsageError):
+        fits(estate_of(("GPU-a", "n1")).store, FitsSpec(**spec))
+
+
+@pytest.mark.parametrize("days", [0, -1, 10**9])
+def test_days_that_are_none_are_refused(days: int) -> None:
+    with pytest.raises(UsageError):
+        weighed(estate_of(("GPU-a", "n1")), days=days)
+
+
+def test_an_instant_outside_the_known_time_has_no_figure() -> None:
+    found = weighed(estate_of(("GPU-a", "n1")), at=at("2026-01-01T00:00:00Z"))
+    assert all(isinstance(value, Unknown) for value in found.values())
