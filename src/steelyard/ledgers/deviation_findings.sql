@@ -56,7 +56,12 @@ board AS (
     SELECT cluster, device_uuid, arg_max(memory_used_mib, occurred_at) AS used_mib, arg_max(util_gpu_ratio, occurred_at) AS util_ratio, max(occurred_at) AS occurred_at,
         bool_or(source = 'hami') AS by_monitor
     FROM fact.device_sample
-    WHERE gi IS NULL AND occurred_at >= (SELECT max(occurred_at) FROM dim.deviation_now) - INTERVAL 1 HOUR
+    WHERE gi IS NULL AND occurred_at >= (
+            SELECT least(parameter.as_of_at, coalesce(max(now.occurred_at), parameter.as_of_at)) - INTERVAL 1 HOUR
+            FROM dim.parameter AS parameter
+            LEFT JOIN dim.deviation_now AS now ON TRUE
+            GROUP BY parameter.as_of_at
+        )
         AND occurred_at <= (SELECT horizon_at FROM dim.parameter) AND memory_used_mib IS NOT NULL
     GROUP BY cluster, device_uuid
 ),

@@ -1,9 +1,12 @@
--- What each container holds of each card, by its own grant, as of the last word of the sharing layer's exporters: what their series are held against.
+-- What each container holds of each card, by its own grant, as of the last word of the sharing layer's exporters (where they said nothing of pods, as
+-- of now): what their series are held against.
 WITH
 latest AS (
-    SELECT cluster, max(occurred_at) AS last_at
-    FROM dim.deviation_now
-    GROUP BY cluster
+    SELECT home.cluster, coalesce(max(now.occurred_at), max(parameter.as_of_at)) AS last_at
+    FROM (SELECT DISTINCT cluster FROM ledger.holding) AS home
+    CROSS JOIN dim.parameter AS parameter
+    LEFT JOIN dim.deviation_now AS now ON now.cluster = home.cluster
+    GROUP BY home.cluster
 )
 
 SELECT

@@ -1,13 +1,13 @@
 -- What a sharing layer's exporters said of each pod and card, one row per instant, and what it stands for: [from_us, to_us), empty for an instant
 -- that stands alone (see usage_stretch). A pod's containers are added up where all are known; a name is the pod that bore it at that instant.
 -- What the monitor says of a pod that does not hold the card is not use (is_live). More than the card has is no figure: it is refused and
--- counted. A utilisation of 0 of all pods of a card that is at work is not measured: the layer counts only where it limits.
+-- counted. A container whose last kernel is five minutes old is idle, whatever figure stayed. A utilisation of 0 of all pods of a card that is at work is not measured: the layer counts only where it limits.
 WITH
 told AS (
     SELECT
         cluster, origin, device_uuid, namespace, pod, container, occurred_at, max(source) AS source, max(pod_uid) AS pod_uid, max(gi) AS gi,
         max(memory_limit_mib) AS limit_mib, max(memory_counted_mib) AS counted_mib, max(memory_allocated_mib) AS allocated_mib,
-        max(cores_allocated_percent) AS cores_percent, max(ratio_ppm(sm_ratio)) AS sm_ppm
+        max(cores_allocated_percent) AS cores_percent, max(CASE WHEN sm_ratio IS NOT NULL AND last_kernel_seconds >= 300 THEN 0 ELSE ratio_ppm(sm_ratio) END) AS sm_ppm
     FROM fact.partition_sample
     WHERE origin IN ('monitor', 'scheduler')
         AND occurred_at BETWEEN (SELECT history_from_at FROM dim.parameter) AND (SELECT horizon_at FROM dim.parameter)
