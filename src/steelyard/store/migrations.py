@@ -145,8 +145,8 @@ def migrate(
                 connection.execute(
                     "INSERT INTO store.migration VALUES (?, ?, now() AT TIME ZONE 'UTC')", [step.version, step.name]
                 )
-        for fact in facts:
-            _bring_table(connection, fact)
+        for fact, missing in missing_columns(connection, facts).items():
+            _bring_table(connection, fact, missing)
         connection.execute("COMMIT")
     except BaseException:
         connection.execute("ROLLBACK")
@@ -163,26 +163,34 @@ def refuse_newer(version: int, known: int) -> None:
         )
 
 
-def missing_columns(connection: duckdb.DuckDBPyConnection, fact: type[Fact]) -> list[Column]:
-    """Declared columns that the file's table lacks. Raises UsageError for columns or types that this code does not declare."""
+def missing_columns(
+    connection: duckdb.DuckDBPyConnection, facts: Sequence[type[Fact]] = FACTS
+) -> dict[type[Fact], list[Column]]:
+    """Declared columns that the file's tables lack, of those tables that lack any. Raises UsageError for columns or types that this code does
+    not declare. One look at the catalogue for all: each costs as much as a table does."""
+    stored: dict[str, list[tuple[str, str]]] = {}
+    for table, name, sql_type in connection.execute(
+        "SELECT table_name, column_name, data_type FROM duckdb_columns() WHERE schema_name = 'fact'"
+    ).fetchall():
+        stored.setdefault(table, []).append((name, sql_type))
+    missing = {fact: _missing(fact, stored.get(fact.TABLE, [])) for fact in facts}
+    return {fact: columns for fact, columns in missing.items() if columns}
+
+
+def _missing(fact: type[Fact], stored: Sequence[tuple[str, str]]) -> list[Column]:
     declared = {column.name: column for column in (*columns_of(fact), *KEY_COLUMNS)}
-    rows = connection.execute(
-        "SELECT column_name, data_type FROM duckdb_columns() WHERE schema_name = 'fact' AND table_name = ?",
-        [fact.TABLE],
-    ).fetchall()
-    for name, sql_type in rows:
+    for name, sql_type in stored:
         if name not in declared or declared[name].sql_type != sql_type:
             raise UsageError(
                 _("fact.{table} has a column {name} {type} that this version does not declare: upgrade").format(
                     table=fact.TABLE, name=name, type=sql_type
                 )
             )
-    present = {name for name, _type in rows}
+    present = {name for name, _type in stored}
     return [column for name, column in declared.items() if name not in present]
 
 
-def _bring_table(connection: duckdb.DuckDBPyConnection, fact: type[Fact]) -> None:
-    missing = missing_columns(connection, fact)
+def _bring_table(connection: duckdb.DuckDBPyConnection, fact: type[Fact], missing: Sequence[Column]) -> None:
     if len(missing) == len(columns_of(fact)) + len(KEY_COLUMNS):
         columns = ", ".join(f'"{c.name}" {c.sql_type}{"" if c.nullable else " NOT NULL"}' for c in missing)
         connection.execute(f"CREATE TABLE fact.{fact.TABLE} ({columns})")

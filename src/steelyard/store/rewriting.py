@@ -14,7 +14,6 @@ from pathlib import Path
 
 import duckdb
 
-from steelyard.facts.registry import FACTS
 from steelyard.primitives.errors import InvariantError
 from steelyard.store import migrations
 from steelyard.store.durable import check_space, rename, sync
@@ -59,7 +58,7 @@ def migrated(
     known = max(step.version for step in migrations.MIGRATIONS)
     version = migrations.file_version(connection)
     migrations.refuse_newer(version, known)
-    if not version or (version == known and not any(migrations.missing_columns(connection, fact) for fact in FACTS)):
+    if not version or (version == known and not migrations.missing_columns(connection)):
         return connection
     fresh = path.with_name(f"{path.name}.migrating")
     copy_into(connection, path, fresh)
@@ -67,7 +66,7 @@ def migrated(
         migrations.migrate(copy)
         copy.execute("CHECKPOINT")
     with connect(fresh) as copy:
-        if migrations.file_version(copy) != known or any(migrations.missing_columns(copy, fact) for fact in FACTS):
+        if migrations.file_version(copy) != known or migrations.missing_columns(copy):
             raise InvariantError(f"the migrated copy of {path} is not in layout {known}")
     sync(fresh)
     _keep(connection, path, path.with_name(f"{path.name}.before-layout-{known}"))

@@ -20,7 +20,6 @@ import pyarrow as pa
 
 from steelyard.definitions.macros import macro_sql
 from steelyard.facts.base import Fact
-from steelyard.facts.registry import FACTS
 from steelyard.primitives.errors import InvariantError, StoreDamaged, StoreFailed, StoreLocked, UsageError
 from steelyard.primitives.i18n import _
 from steelyard.primitives.instant import Instant, Window
@@ -436,7 +435,7 @@ def _check_layout(connection: duckdb.DuckDBPyConnection) -> None:
     known = max(step.version for step in migrations.MIGRATIONS)
     version = migrations.file_version(connection)
     migrations.refuse_newer(version, known)
-    if version < known or any(migrations.missing_columns(connection, fact) for fact in FACTS):
+    if version < known or migrations.missing_columns(connection):
         raise UsageError(
             _("the data directory was written by an older version: run `steelyard import` once to migrate it")
         )
