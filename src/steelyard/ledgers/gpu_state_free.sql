@@ -1,6 +1,8 @@
 -- Free share that somebody waits for, by place, grain and cause. In each stretch in which neither changes, what the requests of a cluster ask lies on one
 -- line (who asks for longest first, then demand_id), the free shares of its places on another (by place_id): where they overlap, a share is waited for.
 -- A holder whose card is not known has taken the first free shares of its node's cards, or of its cluster's: nobody waits for those.
+-- reachable: a place comes into it only where those before it in line cannot hold all that is asked within a grain, by what each has free throughout that
+-- grain. Without it every change of what is asked would meet every free card.
 WITH
 parameter AS (
     SELECT grain_us FROM dim.parameter
@@ -62,10 +64,64 @@ demand AS (
     GROUP BY cluster, lo, cause, run_no
 ),
 
+asked_most AS (
+    SELECT asking.cluster, (asking.lo - CAST($from_us AS BIGINT)) // parameter.grain_us AS part_no, max(asking.reach_ppm) AS asked_ppm
+    FROM asking
+    CROSS JOIN parameter
+    GROUP BY asking.cluster, part_no
+),
+
+free_part AS (
+    SELECT
+        free.*, parameter.grain_us,
+        unnest(range((free.lo - CAST($from_us AS BIGINT)) // parameter.grain_us, (free.hi - CAST($from_us AS BIGINT) - 1) // parameter.grain_us + 1)) AS part_no
+    FROM free
+    CROSS JOIN parameter
+),
+
+free_least AS (
+    SELECT
+        cluster, part_no, place_id, place_kind, site_no,
+        CASE WHEN sum(least(hi, end_us) - greatest(lo, start_us)) = any_value(end_us - start_us) THEN greatest(min(free_ppm), 0) ELSE 0 END AS least_ppm
+    FROM (
+        SELECT
+            *, CAST($from_us AS BIGINT) + part_no * grain_us AS start_us,
+            least(CAST($from_us AS BIGINT) + (part_no + 1) * grain_us, CAST($to_us AS BIGINT)) AS end_us
+        FROM free_part
+    ) AS cut
+    GROUP BY cluster, part_no, place_id, place_kind, site_no
+),
+
+taken_most AS (
+    SELECT cluster, part_no, -sum(free_ppm) AS taken_ppm FROM free_part WHERE free_ppm < 0 GROUP BY cluster, part_no
+),
+
+reachable AS (
+    SELECT line.cluster, line.part_no, line.site_no
+    FROM (
+        SELECT
+            *, sum(least_ppm) OVER (PARTITION BY cluster, part_no ORDER BY place_id, place_kind, site_no ROWS UNBOUNDED PRECEDING) - least_ppm AS before_ppm
+        FROM free_least
+    ) AS line
+    JOIN asked_most AS asked ON asked.cluster = line.cluster AND asked.part_no = line.part_no
+    LEFT JOIN taken_most AS taken ON taken.cluster = line.cluster AND taken.part_no = line.part_no
+    WHERE line.before_ppm < asked.asked_ppm + coalesce(taken.taken_ppm, 0)
+),
+
+near AS MATERIALIZED (
+    SELECT free.*
+    FROM free_part AS free
+    LEFT JOIN reachable ON reachable.cluster = free.cluster AND reachable.part_no = free.part_no AND reachable.site_no = free.site_no
+    WHERE free.free_ppm < 0 OR reachable.site_no IS NOT NULL
+),
+
 offered AS (
-    SELECT stretch.cluster, stretch.lo, stretch.hi, free.site_no, free.place_kind, free.place_id, free.node, free.free_ppm
+    SELECT stretch.cluster, stretch.lo, stretch.hi, near.site_no, near.place_kind, near.place_id, near.node, near.free_ppm
     FROM (SELECT cluster, lo, min(hi) AS hi FROM asking GROUP BY cluster, lo) AS stretch
-    JOIN free ON free.cluster = stretch.cluster AND free.lo <= stretch.lo AND free.hi >= stretch.hi
+    CROSS JOIN parameter
+    JOIN near
+        ON near.cluster = stretch.cluster AND near.part_no = (stretch.lo - CAST($from_us AS BIGINT)) // parameter.grain_us AND near.lo <= stretch.lo
+        AND near.hi >= stretch.hi
 ),
 
 -- What holders on unknown cards took of each node and cluster.
