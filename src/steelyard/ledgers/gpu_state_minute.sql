@@ -5,8 +5,10 @@ WITH
 sample AS (
     SELECT
         cluster, device_uuid, gi, epoch_us(occurred_at) AS instant_us, coalesce(interval_us = 60000000, FALSE) AS is_minute,
-        measured_ratio(util_gpu_ratio) AS util, measured_ratio(gr_active_ratio) AS engine,
-        measured_ratio(sm_active_ratio) AS sm, measured_ratio(dram_active_ratio) AS dram,
+        CASE WHEN util_gpu_ratio BETWEEN 0 AND 1.05 THEN util_gpu_ratio END AS util,
+        CASE WHEN gr_active_ratio BETWEEN 0 AND 1.05 THEN gr_active_ratio END AS engine,
+        CASE WHEN sm_active_ratio BETWEEN 0 AND 1.05 THEN sm_active_ratio END AS sm,
+        CASE WHEN dram_active_ratio BETWEEN 0 AND 1.05 THEN dram_active_ratio END AS dram,
         throttle_reasons, pcie_tx_bytes_per_second, pcie_rx_bytes_per_second, nvlink_tx_bytes_per_second, nvlink_rx_bytes_per_second,
         measured_ratio(sm_occupancy_ratio) AS occupancy
     FROM fact.device_sample
@@ -35,23 +37,22 @@ judged AS (
     CROSS JOIN dim.state_threshold AS threshold
 ),
 
+-- Hour, state and cause in one number, so that there is one to group by.
 coded AS (
     SELECT
-        cluster, device_uuid, gi, instant_us - instant_us % 3600000000 AS hour_us, instant_us // 60000000 % 60 AS minute_no,
+        cluster, device_uuid, gi, CAST(1 AS BIGINT) << (instant_us // 60000000 % 60) AS minute_bit,
         is_minute AND instant_us % 60000000 = 0 AS is_aligned,
-        CAST(
-            state_no
-            + 32 * sample_cause_no(
-                state_no, throttle_reasons, pcie_tx_bytes_per_second, pcie_rx_bytes_per_second, nvlink_tx_bytes_per_second,
-                nvlink_rx_bytes_per_second, occupancy, copy_bytes_per_second, collective_bytes_per_second, occupancy_ratio
-            )
-            + CASE WHEN is_fallback THEN 256 ELSE 0 END AS SMALLINT
-        ) AS code
+        instant_us // 3600000000 * 512 + state_no
+        + 32 * sample_cause_no(
+            state_no, throttle_reasons, pcie_tx_bytes_per_second, pcie_rx_bytes_per_second, nvlink_tx_bytes_per_second,
+            nvlink_rx_bytes_per_second, occupancy, copy_bytes_per_second, collective_bytes_per_second, occupancy_ratio
+        )
+        + CASE WHEN is_fallback THEN 256 ELSE 0 END AS hour_code
     FROM judged
 )
 
 SELECT
-    cluster, device_uuid, gi, hour_us, code, count(*) AS samples_count, bit_or(CAST(1 AS BIGINT) << minute_no) AS minutes_mask,
-    bool_and(is_aligned) AS is_aligned
+    cluster, device_uuid, gi, (hour_code >> 9) * 3600000000 AS hour_us, CAST(hour_code & 511 AS SMALLINT) AS code, count(*) AS samples_count,
+    bit_or(minute_bit) AS minutes_mask, bool_and(is_aligned) AS is_aligned
 FROM coded
-GROUP BY cluster, device_uuid, gi, hour_us, code
+GROUP BY cluster, device_uuid, gi, hour_code
