@@ -155,6 +155,17 @@ def fragmentation(reading: Reading, spec: FragmentationSpec) -> Fragmentation:
     )
 
 
+def free_share_ratios(rows: Rows) -> dict[tuple[str, str], float]:
+    """What monitoring is told: (``fragmentation_ratio`` or ``trapped_ratio``, measure) -> ratio, now; what is not known is left out."""
+    found = fragmentation(Reading(rows, *statements()), FragmentationSpec())
+    told: dict[tuple[str, str], float] = {}
+    for figure in found.figures:
+        name, _ratio, measured = figure.name.partition("_ratio")
+        if name in ("fragmentation", "trapped") and isinstance(figure.value, Fraction | int):
+            told[f"{name}_ratio", measured.removeprefix("_") or "all"] = float(figure.value)
+    return told
+
+
 def _scoped(free: FreeShares, spec: FragmentationSpec) -> FreeShares:
     """Only what is asked about."""
     wanted = {name: value for name in ("cluster", "node") if (value := getattr(spec, name)) is not None}

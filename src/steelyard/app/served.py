@@ -7,12 +7,13 @@ own and never wait for a writer; writers queue in the store's transaction, so a 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from steelyard.answers import deviation_series, listings, queue_series
 from steelyard.answers.contract import Answer
+from steelyard.answers.fragmentation import free_share_ratios
 from steelyard.app.asking import answer_over, capacity_over, check_posted, reconcile_over, story_over
 from steelyard.app.importer import FileImporter
 from steelyard.app.posting import post
@@ -58,6 +59,7 @@ class Served:
         self._settings = settings
         self._clock = clock
         self._books: tuple[listings.Books, queue_series.QueueSeries, deviation_series.DeviationSeries] | None = None
+        self._ratios: Mapping[tuple[str, str], float] = {}
         self._books_lock = threading.Lock()
         self.tokens = StoreTokens(self._shared, clock)
         self.tokens.load()
@@ -156,10 +158,28 @@ class Served:
                         queue_series.queue_series(reader),
                         deviation_series.deviation_series(reader),
                     )
+                    self._ratios = _ratios(reader)
                 found, queues, deviations = self._books
+                ratios = self._ratios
         return Standing(
-            found.posted_at, found.as_of, found.residual_gpu_us, found.coverage, known, silent, queues, deviations
+            found.posted_at,
+            found.as_of,
+            found.residual_gpu_us,
+            found.coverage,
+            known,
+            silent,
+            queues,
+            deviations,
+            ratios,
         )
+
+
+def _ratios(reader: Store) -> Mapping[tuple[str, str], float]:
+    """None where nothing of the estate is known yet."""
+    try:
+        return free_share_ratios(reader)
+    except UsageError:
+        return {}
 
 
 def _silent(what: str, done: int, total: int) -> None:

@@ -190,6 +190,9 @@ def test_the_description_names_every_route_with_its_roles(served: World) -> None
         for name in (
             "answers/{q}",
             "reconcile",
+            "fragmentation",
+            "fits",
+            "rightsize",
             "why",
             "why/{name}",
             "why/{namespace}/{name}",

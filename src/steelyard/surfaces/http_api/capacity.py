@@ -19,7 +19,7 @@ from steelyard.definitions.fragmentation import TYPICAL_DAYS
 from steelyard.primitives.errors import UsageError
 from steelyard.primitives.i18n import _
 from steelyard.primitives.instant import Window
-from steelyard.surfaces.http_api.admission import EVERYBODY, principal_of
+from steelyard.surfaces.http_api.admission import ESTATE, EVERYBODY, principal_of
 from steelyard.surfaces.http_api.endpoint import Endpoint
 from steelyard.surfaces.http_api.parameters import Text
 from steelyard.surfaces.http_api.problems import Problem, json_response
@@ -86,9 +86,7 @@ class RightSizingParameters(BaseModel):
 def capacity_endpoints(ports: ServerPorts) -> Iterator[Endpoint]:
     """One route for each question."""
 
-    def fragmentation(request: Request, parameters: Annotated[FragmentationParameters, Query()]) -> Response:
-        if principal_of(request).role == "viewer":
-            raise Problem("forbidden", _("{name} cannot be narrowed to one tenant").format(name="fragmentation"))
+    def fragmentation(parameters: Annotated[FragmentationParameters, Query()]) -> Response:
         asked = parameters.model_dump(exclude={"at"})
         spec = FragmentationSpec(at=instant_of(parameters.at, "at"), **asked)
         return json_response(ports.capacity.capacity(spec).to_json())
@@ -104,7 +102,7 @@ def capacity_endpoints(ports: ServerPorts) -> Iterator[Endpoint]:
         )
         return json_response(ports.capacity.capacity(spec).to_json())
 
-    yield Endpoint("GET", "/fragmentation", fragmentation, EVERYBODY, "Free share that no typical request can use")
+    yield Endpoint("GET", "/fragmentation", fragmentation, ESTATE, "Free share that no typical request can use")
     yield Endpoint("GET", "/fits", fits, EVERYBODY, "Where a request fits now, or what would have to move")
     yield Endpoint("GET", "/rightsize", rightsize, EVERYBODY, "Granted against needed, as a patch")
 

@@ -58,6 +58,7 @@ def exposition(standing: Standing, traffic: Traffic, collectors: Sequence[Collec
         *_of_collectors(collectors),
         *(_lines(*family) for family in queue_families(standing.queues)),
         *_of_deviations(standing),
+        *_of_free_shares(standing),
     ]
     return "".join(families).encode("utf-8")
 
@@ -74,6 +75,19 @@ def _of_deviations(standing: Standing) -> Iterable[str]:
         ({"cluster": cluster, "code": code}, count) for (cluster, code), count in standing.deviations.findings.items()
     ]
     yield _family("deviation_findings", "gauge", "Findings about what exporters say and the cluster does not.", found)
+
+
+def _of_free_shares(standing: Standing) -> Iterable[str]:
+    """What of the free part is of use to nobody, by measure."""
+    texts = {
+        "fragmentation_ratio": "Free share that no typical request can use, of the free share, by measure.",
+        "trapped_ratio": "Free share that no typical request can use, of the supply, by measure.",
+    }
+    for name, text in texts.items():
+        samples = [
+            ({"measure": measure}, ratio) for (of, measure), ratio in standing.free_share_ratios.items() if of == name
+        ]
+        yield _family(name, "gauge", text, samples)
 
 
 def _of_life(standing: Standing, collectors: Sequence[CollectorStatus]) -> Iterable[str]:

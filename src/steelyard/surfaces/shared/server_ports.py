@@ -94,7 +94,8 @@ class Listings(Protocol):
 class Standing:
     """How the books stand as of the last posting. All None or Unknown where nothing was posted yet. ``coverage``: observed share of the
     supply over the last day that is known, 0 to 1. ``agents_known``: node agents heard of in the last day (None: none ever was), of which
-    ``agents_silent`` for five minutes were not. ``queues``, ``deviations``: what monitoring is told of queues and deviations."""
+    ``agents_silent`` for five minutes were not. ``queues``, ``deviations``: what monitoring is told of queues and deviations.
+    ``free_share_ratios``: (metric, measure) -> how much of what is free no typical request can use."""
 
     posted_at: Instant | None = None
     as_of: Instant | None = None
@@ -104,6 +105,7 @@ class Standing:
     agents_silent: int | None = None
     queues: QueueSeries = field(default_factory=QueueSeries)
     deviations: DeviationSeries = field(default_factory=DeviationSeries)
+    free_share_ratios: Mapping[tuple[str, str], float] = field(default_factory=dict)
 
 
 class Health(Protocol):
