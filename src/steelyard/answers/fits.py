@@ -26,7 +26,7 @@ from steelyard.definitions import mig
 from steelyard.definitions.fragmentation import FreeNode, Shape, fits_card, fits_node
 from steelyard.definitions.share import WHOLE_PPM
 from steelyard.primitives.errors import UsageError
-from steelyard.primitives.i18n import _
+from steelyard.primitives.i18n import _, ngettext
 from steelyard.primitives.instant import Instant
 from steelyard.primitives.unknown import Unknown
 
@@ -327,9 +327,11 @@ def _next_actions(fitting: bool, room: Room | None, verdicts: dict[Home, bool | 
         return []
     if room is not None:
         return [
-            _("move {count} pods as the table says, then node {node} has room").format(
-                count=len(room.moves), node=room.node
-            )
+            ngettext(
+                "move {count} pod as the table says, then node {node} has room",
+                "move {count} pods as the table says, then node {node} has room",
+                len(room.moves),
+            ).format(count=len(room.moves), node=room.node)
         ]
     if None in verdicts.values():
         return [_("import PodResources dumps and regular pod listings, so that what is free is known")]

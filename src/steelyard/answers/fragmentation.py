@@ -199,7 +199,9 @@ def _values(free: FreeShares, asked: TypicalRequests) -> tuple[dict[str, Value],
     covers: dict[str, float | Unknown] = {}
     for suffix, test in _MEASURES.items():
         mix = _of_dimension(asked.cards, test)
-        _put(values, covers, suffix, measure_of(nodes, mix, test), free, blocked if test == "share" else 0, unknown)
+        shut = [FreeNode((share.card,)) for share in free.shares if share.blocked and not share.unknown]
+        of_blocked = measure_of(shut, Mix((), 1), test).free
+        _put(values, covers, suffix, measure_of(nodes, mix, test), free, of_blocked, unknown)
     _put(values, covers, "_gpu_classes_only", measure_of(nodes, asked.cards, "paper"), free, blocked, unknown)
     _put(values, covers, "_paper", measure_of(nodes, asked.mix, "paper"), free, blocked, unknown)
     empty = [node for _home, node in free.nodes(empty=True)]
