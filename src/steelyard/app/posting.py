@@ -31,6 +31,7 @@ def posting_parameters(settings: Settings) -> PostingParameters:
         model_weights=weights,
         person_annotations=settings.person_annotations,
         contacts=tuple(sorted(settings.contacts.items())),
+        state=settings.state.thresholds(),
     )
 
 

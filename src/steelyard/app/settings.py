@@ -26,6 +26,7 @@ from steelyard.app.source_settings import (
     PrometheusSetting,
     ScrapeSetting,
 )
+from steelyard.app.state_settings import StateSetting
 from steelyard.definitions.quota_balance import LEAK_GRACE_MINUTES, WAIT_CEILING_MINUTES
 from steelyard.ledgers.parameters import PERSON_ANNOTATIONS
 from steelyard.primitives.errors import UsageError
@@ -105,7 +106,8 @@ class Settings(BaseSettings):
     is known. model_weights: model glob -> weight of a normalised GPU-hour (reference = 1). hami_memory_scaling: node -> factor of HAMi's
     ``--device-memory-scaling``. hami_timezone, smi_timezone: the zones in which the scheduler's handshake stamps and the hosts'
     nvidia-smi stamps are written. prof_suspect_util_percent: a card busier than this whose profiling counters read 0 or nothing has dead counters,
-    no idle job. scrape, prometheus, kubernetes, audit_log: what ``steelyard serve`` collects.
+    no idle job. scrape, prometheus, kubernetes, audit_log: what ``steelyard serve`` collects. state: where the
+    rules of Q3's states draw their lines.
     """
 
     model_config = SettingsConfigDict(
@@ -135,6 +137,7 @@ class Settings(BaseSettings):
     audit_log: tuple[AuditLogSetting, ...] = ()
     collection: CollectionSetting = Field(default_factory=CollectionSetting)
     retention: RetentionSetting = Field(default_factory=RetentionSetting)
+    state: StateSetting = Field(default_factory=StateSetting)
 
     @model_validator(mode="before")
     @classmethod
