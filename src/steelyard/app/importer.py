@@ -13,7 +13,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from steelyard.app.askable import askable
+from steelyard.answers.askable import askable
+from steelyard.app.asking import check_posted
 from steelyard.app.dating import (
     DECLARED,
     FUTURE_US,
@@ -112,11 +113,19 @@ class FileImporter:
                     reports.extend(self._store(store, together, request))
                     progress(_("storing"), len(reports), len(parsed))
                 postings = self._post(store)
-            asks = () if self._simulated else askable(store)
+            asks = () if self._simulated else self._asks(store)
         findings: Counter[str] = Counter()
         for each in parsed:
             findings.update(each.findings)
         return ImportReport(reports, as_of.instant, as_of.basis, dict(sorted(findings.items())), postings, asks)
+
+    def _asks(self, store: Store) -> tuple[str, ...]:
+        """The commands that have an answer now; none where nothing was posted."""
+        try:
+            check_posted(store, self._directory)
+        except UsageError:
+            return ()
+        return askable(store)
 
     def _context(self, request: ImportRequest, file: InputFile) -> ReadContext:
         settings = self._read_settings

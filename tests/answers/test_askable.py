@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from steelyard.app.askable import askable
+from steelyard.answers.askable import askable
 from steelyard.app.wiring import ports
 from steelyard.facts.base import Fact
 from steelyard.surfaces.cli import run
