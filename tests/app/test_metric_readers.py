@@ -74,6 +74,7 @@ def test_every_name_that_is_asked_for_has_a_reader() -> None:
     readers = {"dcgm", "hami", "queue_metrics", "inference_server", "agent_metrics"}
     assert {reader_of(name) for name in metric_names()} == readers
     assert "DCGM_FI_DEV_GPU_UTIL" in metric_names()
+    assert {reader_of(name) for name in metric_names(host=True)} == readers | {"host_metrics"}
 
 
 def test_a_mixed_text_is_read_by_all_of_them_and_the_rest_is_counted() -> None:

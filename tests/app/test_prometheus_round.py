@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import pytest
@@ -201,3 +201,23 @@ def test_every_sample_of_a_window_comes_with_its_own_stamp_and_windows_side_by_s
         ("DCGM_FI_DEV_GPU_UTIL", 0.0, middle),
         ("DCGM_FI_DEV_GPU_UTIL", 40.0, middle),
     ]
+
+
+class _Names:
+    """A Prometheus that has a metric of cAdvisor."""
+
+    def __init__(self, known: list[str] | None) -> None:
+        self._known = known
+
+    def names(self, window: Window) -> list[str] | None:
+        return self._known
+
+
+@pytest.mark.parametrize("known", [None, ["DCGM_FI_DEV_GPU_UTIL", "container_cpu_cfs_periods_total", "up"]])
+@pytest.mark.parametrize("host", [True, False])
+def test_what_every_container_has_is_asked_for_only_where_somebody_wants_it(
+    known: list[str] | None, host: bool
+) -> None:
+    asked = asked_names(cast(PrometheusApi, _Names(known)), Window(0, 1), host=host)
+    assert ("container_cpu_cfs_periods_total" in asked) == host
+    assert "DCGM_FI_DEV_GPU_UTIL" in asked and "up" not in asked

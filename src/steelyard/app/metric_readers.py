@@ -27,6 +27,7 @@ HAMI: Final = "hami"
 QUEUES: Final = "queue_metrics"
 INFERENCE: Final = "inference_server"
 AGENT: Final = "agent_metrics"
+HOST: Final = "host_metrics"
 SOURCE: Final = "metrics"
 _DCGM_PREFIXES: Final = ("DCGM_FI_", "DCGM_EXP_", "dcgm_fi_")
 _AGENT_PREFIXES: Final = ("steelyard_gpu_", "steelyard_agent_")
@@ -35,14 +36,20 @@ _AGENT_PREFIXES: Final = ("steelyard_gpu_", "steelyard_agent_")
 @cache
 def _tables() -> tuple[tuple[str, frozenset[str]], ...]:
     from steelyard.sources.hami import HAMI_METRICS
+    from steelyard.sources.host_metrics import HOST_METRICS
     from steelyard.sources.inference_server import INFERENCE_METRICS
     from steelyard.sources.queue_metrics import QUEUE_METRICS
 
-    return ((HAMI, frozenset(HAMI_METRICS)), (QUEUES, QUEUE_METRICS.names()), (INFERENCE, INFERENCE_METRICS.names()))
+    return (
+        (HAMI, frozenset(HAMI_METRICS)),
+        (QUEUES, QUEUE_METRICS.names()),
+        (INFERENCE, INFERENCE_METRICS.names()),
+        (HOST, HOST_METRICS),
+    )
 
 
 def reader_of(name: str) -> str | None:
-    """The reader of a metric: ``dcgm``, ``hami``, ``queue_metrics``, ``inference_server``, ``agent_metrics``; None where nobody reads it."""
+    """The reader of a metric: ``dcgm``, ``hami``, ``queue_metrics``, ``inference_server``, ``agent_metrics``, ``host_metrics``; None: nobody reads it."""
     if name.startswith(_DCGM_PREFIXES):
         return DCGM
     if name.startswith(_AGENT_PREFIXES):
@@ -50,12 +57,13 @@ def reader_of(name: str) -> str | None:
     return next((reader for reader, names in _tables() if name in names), None)
 
 
-def metric_names() -> frozenset[str]:
-    """Every metric that is read, in all its spellings: what to ask a Prometheus for. Those of DCGM in upper case with their prefix."""
+def metric_names(*, host: bool = False) -> frozenset[str]:
+    """Every metric that is read, in all its spellings: what to ask a Prometheus for. Those of DCGM in upper case with their prefix. ``host``: those
+    of cAdvisor and node_exporter too, which every container of a cluster has."""
     from steelyard.sources.agent_metrics import AGENT_METRICS
     from steelyard.sources.dcgm import exported_names
 
-    return exported_names().union(AGENT_METRICS, *(names for _, names in _tables()))
+    return exported_names().union(AGENT_METRICS, *(names for reader, names in _tables() if host or reader != HOST))
 
 
 def read_points(
@@ -71,6 +79,7 @@ def read_points(
     from steelyard.sources.agent_metrics import read_agent_metrics
     from steelyard.sources.dcgm import read_dcgm
     from steelyard.sources.hami import read_hami_metrics
+    from steelyard.sources.host_metrics import read_host_metrics
     from steelyard.sources.inference_server import read_inference_metrics
     from steelyard.sources.queue_metrics import read_queue_metrics
     from steelyard.sources.shared.metric_labels import LabelResolver
@@ -80,7 +89,7 @@ def read_points(
     tally = tally if tally is not None else MetricTally()
     refusals = Refusals(ctx, SOURCE)
     routes: dict[str, str | None] = {}
-    routed: dict[str, list[MetricPoint]] = {DCGM: [], HAMI: [], QUEUES: [], INFERENCE: [], AGENT: []}
+    routed: dict[str, list[MetricPoint]] = {DCGM: [], HAMI: [], QUEUES: [], INFERENCE: [], AGENT: [], HOST: []}
     for point in points:
         name = point.name
         if name not in routes:
@@ -104,6 +113,7 @@ def read_points(
     yield from read_queue_metrics(routed[QUEUES], resolver, ctx, tally, memory)
     yield from read_inference_metrics(routed[INFERENCE], resolver, ctx, tally)
     yield from read_agent_metrics(routed[AGENT], resolver, ctx, tally)
+    yield from read_host_metrics(routed[HOST], resolver, ctx, tally, memory)
     yield from refusals.rest()
     finding = tally.finding(ctx, SOURCE)
     if finding is not None and (memory is None or memory.is_news("ignored", frozenset(tally.ignored), ctx.observed_at)):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
-from steelyard.app.metric_readers import metric_names, read_points, reader_of
+from steelyard.app.metric_readers import HOST, metric_names, read_points, reader_of
 from steelyard.facts.base import Fact
 from steelyard.facts.finding import Finding
 from steelyard.primitives.errors import SourceUnavailable
@@ -27,13 +27,17 @@ if TYPE_CHECKING:
     from steelyard.sources.shared.round_memory import RoundMemory
 
 
-def asked_names(api: PrometheusApi, window: Window) -> list[str]:
-    """The metrics to ask for: those the server has that a reader takes, all that are read where it cannot say what it has.
+def asked_names(api: PrometheusApi, window: Window, *, host: bool = False) -> list[str]:
+    """The metrics to ask for: those the server has that a reader takes, all that are read where it cannot say what it has. ``host``: those of
+    cAdvisor and node_exporter too.
 
     Raises SourceUnavailable.
     """
     found = api.names(window)
-    return sorted(metric_names()) if found is None else [name for name in found if reader_of(name) is not None]
+    if found is None:
+        return sorted(metric_names(host=host))
+    passed_over = (None,) if host else (None, HOST)
+    return [name for name in found if reader_of(name) not in passed_over]
 
 
 def read_prometheus(
@@ -45,16 +49,18 @@ def read_prometheus(
     *,
     every: bool = False,
     cut: Cut | None = None,
+    host: bool = False,
     points_max: int = POINTS_MAX,
 ) -> Iterator[Fact]:
     """The facts of the last sample of each series in the window (``every``: of all of them), and the server's warnings as findings.
 
-    All points are fetched before the first fact. ``cut`` ends it from outside. Raises SourceUnavailable (also for more than ``points_max``
+    All points are fetched before the first fact. ``cut`` ends it from outside.
+    ``host``: as of ``asked_names``. Raises SourceUnavailable (also for more than ``points_max``
     samples), SourceUnsupported and SourceMalformed as ``PrometheusApi`` does.
     """
     points: list[MetricPoint] = []
     ask = api.points if every else api.latest
-    for each in ask(asked_names(api, window), window, ctx):
+    for each in ask(asked_names(api, window, host=host), window, ctx):
         if isinstance(each, Finding):
             yield each
         elif len(points) >= points_max:

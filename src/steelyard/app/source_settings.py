@@ -85,7 +85,7 @@ class BackfillSetting(BaseModel):
 class PrometheusSetting(BaseModel):
     """One Prometheus, or what speaks its API (Thanos, Mimir, VictoriaMetrics). ``lag``: how long before now a round's window ends, at least the
     longest ``scrape_timeout`` of its jobs, so that no scrape is read of which a part is not stored yet. ``backfill``: None = a server leaves its
-    past alone."""
+    past alone. ``host_metrics``: also what cAdvisor and node_exporter say of CPU held back, waiting and traffic, which is much in a large cluster."""
 
     model_config = _STRICT
 
@@ -101,6 +101,7 @@ class PrometheusSetting(BaseModel):
     ca_file: Path | None = None
     org_id: str | None = Field(default=None, max_length=200)
     backfill: BackfillSetting | None = None
+    host_metrics: bool = False
 
     @model_validator(mode="after")
     def _one_way_in(self) -> PrometheusSetting:

@@ -86,6 +86,7 @@ class GpuNode:
         return [
             "--node", NODE,
             "--proc", str(self.folder / "proc"),
+            "--cgroup", str(self.folder / "cgroup"),
             "--kernel-log", str(self.folder / "kern.log"),
             "--pod-resources", str(self.folder / "kubelet.sock"),
             "--nvml-library", str(self.library),

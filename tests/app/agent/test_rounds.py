@@ -10,7 +10,7 @@ import pytest
 
 from steelyard.app.agent import loop as looping
 from steelyard.app.agent.loop import AgentLoop
-from steelyard.app.agent.parts import KubeletPart, Sight
+from steelyard.app.agent.parts import COMPUTED_US_MAX, HostPart, KubeletPart, Sight
 from steelyard.app.agent.rounds import AgentRounds, RoundClock, Seen
 from steelyard.app.agent.spool import Speaker, Spool
 from steelyard.facts.base import Fact
@@ -19,6 +19,8 @@ from steelyard.facts.device_sample import DeviceSample
 from steelyard.facts.event import Event
 from steelyard.facts.finding import Finding
 from steelyard.facts.grant import Grant
+from steelyard.facts.metric_sample import MetricSample
+from steelyard.facts.process_sample import ProcessSample
 from steelyard.facts.source_status import SourceStatus
 from steelyard.primitives.clock import FixedClock
 from steelyard.primitives.errors import SourceUnavailable
@@ -231,3 +233,24 @@ def test_a_reason_to_begin_anew_ends_the_loop_after_the_round_is_kept(tmp_path: 
         )
         assert found.run() == "upgraded"
         assert event(1) in kept(spool)
+
+
+def test_the_host_is_asked_of_pods_that_compute_and_no_longer_of_those_that_stopped(tmp_path: Path) -> None:
+    pod = "0a1b2c3d-1111-4222-8333-444455556666"
+    folder = tmp_path / "cgroup" / "kubepods" / f"pod{pod}"
+    folder.mkdir(parents=True)
+    (folder / "io.pressure").write_text("some avg10=0.00 avg60=0.00 avg300=0.00 total=0\n")
+    sight = Sight(NODE)
+    part = HostPart(sight, tmp_path / "cgroup", tmp_path / "proc")
+    sight.learn(
+        [
+            ProcessSample(
+                source="agent", natural_key="x", occurred_at=AT, observed_at=AT, device_uuid=CARD, pid=7, pod_uid=pod
+            )
+        ]
+    )
+    assert list(part.round(ReadContext(node=NODE, observed_at=AT))) == []
+    (found,) = part.round(ReadContext(node=NODE, observed_at=AT + MINUTE_US))
+    assert isinstance(found, MetricSample)
+    assert (found.family, found.metric, found.value, found.node) == ("host", "host_io_pressure_ratio", 0.0, NODE)
+    assert list(part.round(ReadContext(node=NODE, observed_at=AT + COMPUTED_US_MAX + 1))) == []

@@ -16,7 +16,7 @@ from typing import Final
 from steelyard.app.agent.delivery import Delivery, ServerLink, address_of, token_of
 from steelyard.app.agent.loop import AgentLoop
 from steelyard.app.agent.options import Options, options
-from steelyard.app.agent.parts import CardPart, KernelLogPart, KubeletPart, Part, Sight
+from steelyard.app.agent.parts import CardPart, HostPart, KernelLogPart, KubeletPart, Part, Sight
 from steelyard.app.agent.rounds import AgentRounds, RoundClock, Seen, as_json
 from steelyard.app.agent.spool import Speaker, Spool
 from steelyard.primitives.clock import Clock, WallClock
@@ -80,6 +80,8 @@ def rounds_of(asked: Options, clock: Clock, cursors: dict[str, str]) -> AgentRou
             pause=None if asked.once else time.sleep,
         )
     )
+    if asked.cgroup is not None:
+        parts.append(HostPart(sight, asked.cgroup, asked.proc))
     if asked.kernel_log != "none":
         log = log_source(asked.kernel_log, asked.node)
         parts.append(KernelLogPart(log, sight, cursors.get(KernelLogPart.name)))

@@ -56,6 +56,7 @@ class Options:
     once: bool
     as_json: bool
     proc: Path
+    cgroup: Path | None
     kernel_log: str
     pod_resources: Path | None
     nvml_library: Path | None
@@ -104,6 +105,7 @@ def parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
     found.add_argument("--once", action="store_true", help=_("One round, to stdout; nothing is kept or delivered."))
     found.add_argument("--json", action="store_true", dest="as_json", help=_("With --once: the facts as JSON."))
     add("--proc", "DIR", _("The host's /proc, where it is mounted elsewhere."), "/proc")
+    add("--cgroup", "DIR", _("The host's control groups, or none (/sys/fs/cgroup)."), "/sys/fs/cgroup")
     add(
         "--kernel-log",
         "PATH",
@@ -136,6 +138,7 @@ def options(arguments: Sequence[str], environment: Mapping[str, str] | None = No
         once=given.once,
         as_json=given.as_json,
         proc=Path(given.proc),
+        cgroup=None if given.cgroup == "none" else Path(given.cgroup),
         kernel_log=given.kernel_log,
         pod_resources=None if given.pod_resources == "none" else Path(given.pod_resources),
         nvml_library=_path(given.nvml_library),

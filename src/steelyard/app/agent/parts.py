@@ -20,7 +20,8 @@ from steelyard.facts.process_sample import ProcessSample
 from steelyard.facts.source_status import SourceStatus
 from steelyard.facts.unit import Unit
 from steelyard.primitives.clock import Clock
-from steelyard.primitives.instant import MINUTE_US
+from steelyard.primitives.instant import MINUTE_US, Instant
+from steelyard.sources.cgroup.pod_pressure import PodPressure
 from steelyard.sources.cgroup.process_table import ProcessTable
 from steelyard.sources.kernel_log import KernelLogFollower, LogSource
 from steelyard.sources.nvml.profiling import FIRST
@@ -33,6 +34,7 @@ from steelyard.sources.shared.round_memory import RoundMemory
 
 INVENTORY_REPEAT_US: Final = 5 * MINUTE_US
 SECOND_LOOK_SECONDS: Final = 0.5
+COMPUTED_US_MAX: Final = 10 * MINUTE_US
 
 
 class Sight:
@@ -42,12 +44,20 @@ class Sight:
         self.node = node
         self._cards: dict[str, str] = {}
         self._pods: dict[str, list[str]] = {}
+        self._computing: dict[str, Instant] = {}
 
     def learn(self, facts: Sequence[Fact]) -> None:
         """Remember where cards are, as the driver said last."""
         for fact in facts:
             if isinstance(fact, Device) and fact.pci_address is not None and fact.state == "present":
                 self._cards[fact.pci_address] = fact.device_uuid
+            elif isinstance(fact, ProcessSample) and fact.pod_uid is not None:
+                self._computing[fact.pod_uid] = fact.occurred_at
+
+    def computing(self, now: Instant) -> list[str]:
+        """The pods that had a process on a card a short time ago, by uid."""
+        self._computing = {pod: at for pod, at in self._computing.items() if now - at <= COMPUTED_US_MAX}
+        return list(self._computing)
 
     def hold(self, grants: Sequence[Fact]) -> None:
         """Who holds cards now, by the kubelet's word."""
@@ -177,6 +187,28 @@ class KubeletPart:
     def close(self) -> None:
         """See ``Part``."""
         self._client.close()
+
+
+class HostPart:
+    """How the host treats the pods on the cards: once a minute, by their control groups."""
+
+    name = "host"
+    source = "agent"
+
+    def __init__(self, sight: Sight, cgroup_root: Path, proc_root: Path) -> None:
+        self._sight = sight
+        self._pressure = PodPressure(cgroup_root, proc_root)
+
+    def round(self, ctx: ReadContext) -> Iterator[Fact]:
+        """See ``Part``."""
+        return self._pressure.look(self._sight.computing(ctx.observed_at), ctx)
+
+    def cursor(self) -> str | None:
+        """See ``Part``: nothing."""
+        return None
+
+    def close(self) -> None:
+        """See ``Part``: it holds nothing."""
 
 
 class KernelLogPart:

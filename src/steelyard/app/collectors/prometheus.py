@@ -65,7 +65,15 @@ class PrometheusCollector:
         api = self._spoken()
         window, is_after_pause = self._window(at - self._setting.lag)
         ctx = replace(self._ctx, observed_at=at)
-        yield from read_prometheus(api, window, ctx, self._memory, every=is_after_pause, cut=self._cut)
+        yield from read_prometheus(
+            api,
+            window,
+            ctx,
+            self._memory,
+            every=is_after_pause,
+            cut=self._cut,
+            host=self._setting.host_metrics,
+        )
         self._end_at = window.end
 
     def close(self) -> None:
