@@ -16,6 +16,8 @@ from steelyard.answers.q01_holders import HoldersSpec
 from steelyard.answers.q01_holders import answer as holders
 from steelyard.answers.q02_consumption import ConsumptionSpec
 from steelyard.answers.q02_consumption import answer as consumption
+from steelyard.answers.q03_utilisation import UtilisationSpec
+from steelyard.answers.q03_utilisation import answer as utilisation
 from steelyard.answers.q06_scheduling import SchedulingSpec
 from steelyard.answers.q06_scheduling import answer as scheduling
 from steelyard.answers.registry import ANSWERS, Entry, entry
@@ -24,6 +26,7 @@ from steelyard.primitives.instant import Window
 from steelyard.primitives.unknown import Unknown
 from tests.answers.estate import Estate, at, small_story
 from tests.answers.queue_story import crowded_story
+from tests.answers.state_story import state_story
 from tests.conftest import REPOSITORY
 
 SCHEMA = json.loads((Path(steelyard.answers.__file__).parent / "answer.schema.json").read_text(encoding="utf-8"))
@@ -50,6 +53,8 @@ def rough_story() -> Estate:
         pytest.param(
             consumption(rough_story().store, ConsumptionSpec(window=Window(at("05:00"), at("06:00")))), id="q2-unknown"
         ),
+        pytest.param(utilisation(state_story().store, UtilisationSpec(by=("tenant",), explain=True)), id="q3"),
+        pytest.param(utilisation(rough_story().store, UtilisationSpec()), id="q3-silent"),
         pytest.param(scheduling(crowded_story().store, SchedulingSpec(by=("tenant",), explain=True)), id="q6"),
         pytest.param(scheduling(rough_story().store, SchedulingSpec()), id="q6-silent"),
     ],

@@ -24,7 +24,7 @@ from tests.ledgers.reference_gpu_state import Key, World
 from tests.ledgers.reference_supply import Row
 from tests.ledgers.supply_worlds import BASE, COMMON, GRAINS, HOUR, MINUTE, fresh, records
 
-HOURS = 3
+HOURS = 2
 CARDS = st.sampled_from(["GPU-1", "GPU-2"])
 PODS = ("p1", "p2", "p3")
 MINUTES = st.integers(0, HOURS * 60 - 1)
@@ -68,7 +68,7 @@ def samples(draw: st.DrawFn, aligned: bool) -> DeviceSample:
 @st.composite
 def runs(draw: st.DrawFn) -> list[DeviceSample]:
     """One sample a minute of one card for a while, of one figure, so that states last."""
-    uuid, first, length = draw(CARDS), draw(MINUTES), draw(st.integers(1, 40))
+    uuid, first, length = draw(CARDS), draw(MINUTES), draw(st.integers(8, 60))
     engine, sm, dram = draw(
         st.sampled_from([(1.0, 0.0, 0.0), (1.0, 0.0, 0.0), (0.0, 0.0, 0.0), (1.0, 0.75, 0.25), (0.25, None, 0.125)])
     )
@@ -84,8 +84,9 @@ def runs(draw: st.DrawFn) -> list[DeviceSample]:
 
 @st.composite
 def holdings(draw: st.DrawFn) -> Row:
-    start, end = sorted((draw(OFFSETS), draw(OFFSETS)))
-    place = draw(st.sampled_from(["device", "device", "device", "device", "node", "cluster"]))
+    start = draw(st.one_of(st.integers(0, 50).map(lambda n: n * MINUTE), st.integers(0, HOUR)))
+    end = draw(st.one_of(st.integers(60, HOURS * 60).map(lambda n: n * MINUTE), st.integers(HOUR, HOURS * HOUR)))
+    place = draw(st.sampled_from(["device"] * 8 + ["node", "cluster"]))
     uuid, kind = draw(CARDS), draw(st.sampled_from(["gpu", "gpu", "vgpu", "mig"]))
     share = draw(st.sampled_from([1_000_000, 1_000_000, 500_000, 333_333]))
     return {
@@ -237,14 +238,18 @@ def worlds(draw: st.DrawFn) -> tuple[list[Fact], list[Row], list[Row], int]:
     if draw(st.booleans()):
         facts.append(Node(natural_key="n1", occurred_at=BASE + draw(OFFSETS), node="n1", ready=False, **COMMON))
     aligned = draw(st.booleans())
-    facts += draw(st.lists(samples(aligned), max_size=10, unique_by=lambda s: (s.natural_key, s.source, s.occurred_at)))
-    facts += [sample for run in draw(st.lists(runs(), max_size=3)) for sample in run]
+    facts += draw(
+        st.lists(
+            samples(aligned), min_size=3, max_size=12, unique_by=lambda s: (s.natural_key, s.source, s.occurred_at)
+        )
+    )
+    facts += [sample for run in draw(st.lists(runs(), min_size=1, max_size=3)) for sample in run]
     facts += draw(st.lists(processes(), max_size=4))
     facts += draw(st.lists(partitions(), max_size=4))
     facts += [sample for group in draw(st.lists(metrics(), max_size=4)) for sample in group]
     held = draw(
         st.lists(
-            holdings(), max_size=4, unique_by=lambda row: (row["place_id"], row["pod_uid"], row["unit_id"], row["started_at"])
+            holdings(), min_size=1, max_size=4, unique_by=lambda row: (row["place_id"], row["pod_uid"], row["unit_id"], row["started_at"])
         )
     )  # fmt: skip
     asked = draw(st.lists(waits(), max_size=4))

@@ -30,7 +30,7 @@ def store() -> Iterator[Store]:
 
 
 @given(worlds())
-@settings(deadline=None, max_examples=60, suppress_health_check=SLOW)
+@settings(deadline=None, max_examples=25, suppress_health_check=SLOW)
 def test_states_equal_their_reference_and_add_up_to_supply(store: Store, world: Any) -> None:
     facts, held, asked, grain = world
     forget(store)

@@ -15,12 +15,15 @@ from steelyard.answers.q01_holders import HoldersSpec
 from steelyard.answers.q01_holders import answer as holders
 from steelyard.answers.q02_consumption import ConsumptionSpec
 from steelyard.answers.q02_consumption import answer as consumption
+from steelyard.answers.q03_utilisation import UtilisationSpec
+from steelyard.answers.q03_utilisation import answer as utilisation
 from steelyard.answers.q06_scheduling import SchedulingSpec
 from steelyard.answers.q06_scheduling import answer as scheduling
 from steelyard.surfaces.shared.answer_text import render_answer
 from steelyard.surfaces.shared.printable import json_text
 from tests.answers.estate import at, small_story
 from tests.answers.queue_story import crowded_story
+from tests.answers.state_story import state_story
 
 EXPECTED = Path(__file__).parent / "expected"
 
@@ -43,6 +46,10 @@ def q2() -> Answer:
     return consumption(small_story().store, ConsumptionSpec())
 
 
+def q3() -> Answer:
+    return utilisation(state_story().store, UtilisationSpec(by=("tenant",)))
+
+
 def q6() -> Answer:
     return scheduling(crowded_story().store, SchedulingSpec())
 
@@ -60,6 +67,9 @@ def text(result: Answer, width: int | None) -> str:
         ("q2_terminal_80.txt", lambda: text(q2(), 80)),
         ("q2_pipe.txt", lambda: text(q2(), None)),
         ("q2.json", lambda: json_text(q2().to_json()) + "\n"),
+        ("q3_terminal_80.txt", lambda: text(q3(), 80)),
+        ("q3_pipe.txt", lambda: text(q3(), None)),
+        ("q3.json", lambda: json_text(q3().to_json()) + "\n"),
         ("q6_terminal_80.txt", lambda: text(q6(), 80)),
         ("q6_pipe.txt", lambda: text(q6(), None)),
         ("q6.json", lambda: json_text(q6().to_json()) + "\n"),
@@ -77,7 +87,7 @@ def test_the_surface_says_what_was_read_line_by_line(
 
 
 @pytest.mark.parametrize("width", [40, 60, 80, 100, 160])
-@pytest.mark.parametrize("result", [q1, q2, q6])
+@pytest.mark.parametrize("result", [q1, q2, q3, q6])
 def test_no_line_is_wider_than_the_terminal(width: int, result: object) -> None:
     from rich.cells import cell_len
 

@@ -62,7 +62,7 @@ def cards_table(cards: Iterable[Record], last: Sequence[Record]) -> tuple[Table,
                 card["model"],
                 allowed,
                 reason,
-                max(states, key=lambda name: (states[name], name)) if states else None,
+                _standing(states),
                 float(Fraction(free, total)) if total else None,
                 pods.get(key, 0),
                 format_instant(instants[key]) if key in instants else None,
@@ -74,6 +74,12 @@ def cards_table(cards: Iterable[Record], last: Sequence[Record]) -> tuple[Table,
 
 
 _ORDER: Final = {"no": 0, "yes": 2}
+
+
+def _standing(states: Mapping[str, int]) -> str | None:
+    """What most of the held share did; of a card that nobody held, what most of it was."""
+    held = {name: amount for name, amount in states.items() if name in HELD and amount > 0} or states
+    return max(held, key=lambda name: (held[name], name)) if held else None
 
 
 def verdict(card: Record, states: Mapping[str, int]) -> tuple[Value, str]:

@@ -36,6 +36,4 @@ class StateSetting(BaseModel):
     def thresholds(self) -> StateThresholds:
         """As the ledgers take them."""
         values = self.model_dump(exclude={"hang_minutes", "load_minutes"})
-        return StateThresholds(
-            **values, hang_us=self.hang_minutes * MINUTE_US, load_us=self.load_minutes * MINUTE_US
-        )
+        return StateThresholds(**values, hang_us=self.hang_minutes * MINUTE_US, load_us=self.load_minutes * MINUTE_US)

@@ -1,0 +1,213 @@
+"""Q3 over a story that can be checked by hand."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import pytest
+
+from steelyard.answers.contract import Answer, Table
+from steelyard.answers.q03_utilisation import UtilisationSpec, answer
+from steelyard.answers.registry import entry
+from steelyard.answers.state_cards import verdict
+from steelyard.primitives.errors import UsageError
+from steelyard.primitives.instant import Window
+from steelyard.primitives.unknown import Unknown
+from tests.answers.estate import Estate, at, small_story
+from tests.answers.state_story import FIRST, SECOND, state, state_story
+from tests.conftest import REPOSITORY
+
+
+def ask(estate: Estate | None = None, **spec: Any) -> Answer:
+    return answer((estate or state_story()).store, UtilisationSpec(**spec))
+
+
+def figure(result: Answer, name: str) -> Any:
+    return next(figure.value for figure in result.figures if figure.name == name)
+
+
+def table(result: Answer, name: str) -> Table:
+    return next(table for table in result.tables if table.name == name)
+
+
+def rows(result: Answer, name: str) -> list[dict[str, Any]]:
+    found = table(result, name)
+    return [dict(zip((column.name for column in found.columns), row, strict=True)) for row in found.rows]
+
+
+def test_states_add_up_to_supply() -> None:
+    result = ask()
+    assert figure(result, "gpu_hours_supply") == 8
+    assert figure(result, "states_residual_gpu_us") == 0
+    assert sum(row["gpu_hours"] for row in rows(result, "states")) == 8
+    assert sum(row["share_of_supply"] for row in rows(result, "states")) == pytest.approx(1)
+
+
+def test_a_state_that_is_booked_beyond_supply_is_a_residual() -> None:
+    estate = state_story()
+    state(estate, "08:00", FIRST, "free_no_demand", -0.5)
+    state(estate, "09:00", FIRST, "free_no_demand", 0.5)
+    assert figure(ask(estate), "states_residual_gpu_us") == 3_600_000_000
+
+
+def test_the_figures_are_sums_of_states() -> None:
+    result = ask()
+    expected = {
+        "gpu_hours_held": Fraction(19, 4),
+        "gpu_hours_working": Fraction(3, 2),
+        "gpu_hours_wasted": Fraction(7, 4),
+        "gpu_hours_held_unknown": 1,
+        "gpu_hours_free_waiting": 2,
+        "gpu_hours_pending": 6,
+    }
+    assert {name: figure(result, name) for name in expected} == expected
+    assert figure(result, "working_ratio") == pytest.approx(1.5 / 3.75)
+    assert figure(result, "saturation_ratio") == pytest.approx(6 / 8)
+    assert result.coverage == pytest.approx(7 / 8)
+
+
+def test_groups_add_up_to_the_figures() -> None:
+    result = ask(by=("tenant", "state"))
+    held = [row for row in rows(result, "states") if row["tenant"] == "team-b"]
+    assert {(row["state"], row["cause"]): row["gpu_hours"] for row in held} == {
+        ("held_idle", "interactive"): Fraction(3, 4),
+        ("held_low", "interactive"): Fraction(1, 2),
+    }
+    assert sum(row["gpu_hours"] for row in rows(result, "states")) == 8
+
+
+def test_idle_holders_are_ranked_by_waste_with_since_when_and_whose() -> None:
+    found = rows(ask(), "idle_holders")
+    assert [(row["pod"], row["gpu_hours_wasted"], row["idle_since"]) for row in found] == [
+        ("train", 1, "2026-11-30T09:00:00Z"),
+        ("notebook", Fraction(3, 4), "2026-11-30T10:00:00Z"),
+    ]
+    assert found[1]["owner"] == "team-b/Deployment/notebook"
+    assert found[1]["gpu_hours_low"] == Fraction(1, 2)
+
+
+def test_causes_name_the_owner_of_most_of_them() -> None:
+    found = {(row["state"], row["cause"]): row for row in rows(ask(), "causes")}
+    assert found["suspected_hang", None]["owner"] == "team-a/Deployment/train"
+    assert found["free_waiting", "quota"]["owner"] is None
+    assert not {state for state, _cause in found} & {"memory_bound", "compute_bound", "mixed", "saturated"}
+
+
+def test_a_condition_on_pods_leaves_out_what_nobody_holds() -> None:
+    result = ask(where={"tenant": "team-b"})
+    assert {row["state"] for row in rows(result, "states")} == {"held_idle", "held_low"}
+    assert figure(result, "gpu_hours_supply") == 8
+    assert figure(result, "gpu_hours_pending") == 6
+
+
+def test_requests_have_no_node_so_saturation_of_a_node_is_unknown() -> None:
+    result = ask(where={"node": "node-a"})
+    assert isinstance(figure(result, "saturation_ratio"), Unknown)
+    assert figure(result, "gpu_hours_supply") == 8
+
+
+def test_a_card_that_is_bound_by_memory_takes_no_tenant() -> None:
+    found = {row["gpu"]: row for row in rows(ask(window=Window(at("08:00"), at("09:00"))), "cards")}
+    assert found[FIRST]["may_add_tenant"] == "no"
+    assert found[FIRST]["because"] == "its memory bandwidth is spent"
+    assert found[FIRST]["free_ratio"] == 0.75
+    assert found[SECOND]["may_add_tenant"] == "yes"
+
+
+@pytest.mark.parametrize(
+    ("card", "states", "allowed"),
+    [
+        ({"placeable": False, "state_reason": "frozen"}, {"free_no_demand": 10}, "no"),
+        ({}, {"free_no_demand": 10}, "yes"),
+        ({}, {"saturated": 5, "free_no_demand": 5}, "no"),
+        ({}, {"memory_bound": 1, "compute_bound": 4, "free_no_demand": 5}, "yes"),
+        ({}, {"suspected_hang": 1, "compute_bound": 4, "free_no_demand": 5}, "no"),
+        ({}, {"compute_bound": 10}, "no"),
+        ({}, {"out_of_service": 10}, "no"),
+        ({}, {"held_unknown": 5, "free_no_demand": 5}, None),
+        ({}, {"unobserved": 10}, None),
+        ({}, {}, None),
+    ],
+)
+def test_may_a_tenant_be_added(card: dict[str, Any], states: dict[str, int], allowed: str | None) -> None:
+    found, reason = verdict(card, states)
+    assert (None if isinstance(found, Unknown) else found) == allowed
+    assert reason
+
+
+def test_what_was_not_measured_is_unknown_and_no_zero() -> None:
+    result = ask(where={"pod": "team-a/train"}, window=Window(at("10:00"), at("11:00")))
+    assert isinstance(figure(result, "gpu_hours_held_idle"), Unknown)
+    assert isinstance(figure(result, "wasted_ratio"), Unknown)
+    assert figure(result, "gpu_hours_held_unknown") == 1
+
+
+def test_a_window_without_a_whole_grain_is_unknown() -> None:
+    result = ask(window=Window(at("09:10"), at("09:50")))
+    assert isinstance(figure(result, "gpu_hours_held"), Unknown)
+    assert isinstance(figure(ask(small_story()), "gpu_hours_held"), Unknown)
+
+
+def test_a_window_that_cuts_grains_is_told_by_its_whole_ones() -> None:
+    result = ask(window=Window(at("08:30"), at("10:00")))
+    assert figure(result, "gpu_hours_supply") == 2
+    assert any("cuts a grain" in spot for spot in result.blind_spots)
+
+
+def test_a_series_per_state_adds_up_to_the_figure() -> None:
+    for where in ({}, {"tenant": "team-a"}):
+        result = ask(where=where)
+        for series in result.series:
+            assert sum(value for _at, value in series.points) == figure(result, f"gpu_hours_{series.name}")  # type: ignore[misc]
+
+
+def test_the_largest_avoidable_part_is_advised_first() -> None:
+    actions = ask().next_actions
+    assert (
+        actions[0]
+        == "2.0 GPU-h were free while requests waited for quota: raise it or let it be borrowed (`steelyard q6`)"
+    )
+    assert any(
+        action.startswith("team-b/notebook of team-b/Deployment/notebook wasted 0.8 GPU-h") for action in actions
+    )
+    assert any("DCGM_FI_PROF_SM_ACTIVE" in action for action in actions)
+
+
+def test_each_path_of_attribution_says_what_it_is_refused_for() -> None:
+    found = {row["path"]: row for row in rows(ask(), "attribution_paths")}
+    assert (found["exclusive"]["billing"], found["process"]["billing"], found["split_by_grant"]["troubleshooting"]) == (
+        "yes",
+        "no",
+        "no",
+    )
+    assert all(row["refused_because"] for row in found.values())
+
+
+def test_whoever_may_not_see_others_is_told_of_no_card_and_no_supply() -> None:
+    result = ask(where={"tenant": "team-b"}, confined=True)
+    assert "cards" not in {table.name for table in result.tables}
+    assert isinstance(figure(result, "gpu_hours_supply"), Unknown)
+    assert isinstance(figure(result, "held_ratio"), Unknown)
+    assert not any("team-a" in str(row) for each in result.tables for row in each.rows)
+
+
+def test_the_page_documents_every_figure_table_and_column() -> None:
+    page = (REPOSITORY / "docs" / "answers" / f"{entry(3).stem}.md").read_text(encoding="utf-8")
+    result = ask(by=("tenant",))
+    names = {figure.name for figure in result.figures} | {table.name for table in result.tables}
+    names |= {column.name for table in result.tables for column in table.columns}
+    assert sorted(name for name in names if f"`{name}`" not in page) == []
+
+
+@pytest.mark.parametrize(
+    ("spec", "words"),
+    [
+        ({"window": Window(at("09:00"), at("09:00"))}, "holds no time at all"),
+        ({"by": ("colour",)}, "no dimension, label or annotation"),
+        ({"where": {"tenant": "team-z"}}, "no tenant is called"),
+    ],
+)
+def test_what_cannot_be_answered_is_refused(spec: dict[str, Any], words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        ask(**spec)
