@@ -83,11 +83,11 @@ def test_nothing_below_the_largest_sample_is_recommended() -> None:
 @pytest.mark.parametrize(
     ("change", "part"),
     [
-        ({"observed": HOUR_US * 94 // 100}, "less than 95 %"),
+        ({"observed": HOUR_US * 94 // 100}, "less than 95"),
         ({"path": "residual"}, "no path"),
         ({"path": "split_by_grant"}, "no path"),
         ({"p99": ()}, "no path"),
-        ({"p99": (5_000, 5_000, 5_000)}, "less than 95 %"),
+        ({"p99": (5_000, 5_000, 5_000)}, "less than 95"),
     ],
 )
 def test_what_was_not_seen_enough_is_unknown_with_the_reason(change: dict[str, Any], part: str) -> None:

@@ -110,7 +110,8 @@ def answer(rows: Rows, spec: RightSizingSpec) -> Answer:
 
     reading = Reading(rows, SQL, scene.SQL, grounds.SQL)
     times = grounds.known_times(reading)
-    known = Window(min(time.first for time in times), max(time.last for time in times) + 1)
+    first = min(time.first for time in times)
+    known = Window(first, max(first + 1, *(time.last for time in times)))
     window = _window(spec, known, grain_us_of(reading))
     table = right_sizing(reading, window, spec)
     columns = [column.name for column in table.columns]
@@ -231,7 +232,7 @@ def _larger(one: int | None, other: int | None) -> int | None:
 
 
 def _less_covered(observed_us: int, held_us: int) -> str:
-    return _("known for {percent} % of the time held, less than {least} %").format(
+    return _("known for {percent} of 100 parts of the time held, less than {least}").format(
         percent=observed_us * 100 // max(1, held_us), least=COVERAGE_PERCENT_MIN
     )
 
