@@ -94,3 +94,9 @@ def test_the_case_says_the_same_in_one_go_and_file_by_file_in_any_order(
     by_size = sorted(files, key=lambda path: path.stat().st_size)
     for number, order in enumerate((files, files[::-1], by_size)):
         assert told(tmp_path / str(number), [[path] for path in order], at) == whole
+
+
+def test_every_inconsistency_of_the_case_is_shown(case: Path, expected: Any, tmp_path: Path) -> None:
+    files = [path for path in case.iterdir() if path.name != "expected.json"]
+    found = {code for code, _subject in told(tmp_path / "d", [files], parse_instant(expected["snapshot_utc"]))}
+    assert {row["code"] for row in (*expected["input_inconsistencies"], *expected["kueue"]["findings"])} <= found

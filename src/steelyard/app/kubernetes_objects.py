@@ -64,6 +64,7 @@ def all_readers() -> Readers:
     from steelyard.sources.hami import registers as hami_registers
     from steelyard.sources.kube_api.events import read_event
     from steelyard.sources.kube_api.jobs import is_job, read_job
+    from steelyard.sources.kube_api.namespaces import is_namespace, read_namespace
     from steelyard.sources.kube_api.node_topology import is_node_topology, read_node_topology
     from steelyard.sources.kube_api.nodes import read_node
     from steelyard.sources.kube_api.ownership import has_ownership, read_ownership
@@ -102,6 +103,7 @@ def all_readers() -> Readers:
             (ray.is_ray, ray.read_ray),
             (kubeflow.is_training_job, kubeflow.read_training_job),
             (is_resource_quota, read_resource_quota),
+            (is_namespace, read_namespace),
             (is_node_topology, read_node_topology),
         ),
     )

@@ -31,6 +31,7 @@ def posting_parameters(settings: Settings) -> PostingParameters:
         model_weights=weights,
         person_annotations=settings.person_annotations,
         contacts=tuple(sorted(settings.contacts.items())),
+        contact_annotations=settings.contact_annotations,
         state=settings.state.thresholds(),
     )
 

@@ -17,6 +17,7 @@ from steelyard.facts.grant import Grant
 from steelyard.facts.import_file import ImportFile
 from steelyard.facts.inventory_basis import InventoryBasis
 from steelyard.facts.metric_sample import MetricSample
+from steelyard.facts.namespace import Namespace
 from steelyard.facts.node import Node
 from steelyard.facts.node_zone import NodeZone
 from steelyard.facts.owner import Owner
@@ -36,6 +37,7 @@ from steelyard.facts.unit import Unit
 FACTS: Final[tuple[type[Fact], ...]] = (
     Node,
     NodeZone,
+    Namespace,
     Device,
     Unit,
     Request,

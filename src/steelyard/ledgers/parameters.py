@@ -23,6 +23,14 @@ HISTORY_DAYS_MAX: Final = 3660
 
 PERSON_ANNOTATIONS: Final = ("steelyard.io/owner",)
 
+CONTACT_ANNOTATIONS: Final = (
+    "steelyard.io/contact",
+    "steelyard.io/owner",
+    "contact",
+    "owner",
+    "openshift.io/requester",
+)
+
 
 @dataclass(frozen=True, slots=True)
 class ModelWeight:
@@ -47,7 +55,7 @@ class PostingParameters:
     leak_grace_us: what is admitted and without a live pod for longer than this is leaked quota. wait_ceiling_us: a request within its queue's own
     quota that waited no longer than this was fulfilled.
     person_annotations: keys of annotations that name who is behind a pod, the first that is there wins. contacts: (namespace, person), of requests
-    of which nobody else is known. state: where the rules of ``gpu_state`` draw their lines.
+    of which nobody else is known; contact_annotations: keys of a namespace's annotations that name its contact where those do not. state: where the rules of ``gpu_state`` draw their lines.
     Raises UsageError for a grain that cannot be set and a history of no day.
     """
 
@@ -61,6 +69,7 @@ class PostingParameters:
     wait_ceiling_us: DurationUs = WAIT_CEILING_MINUTES * MINUTE_US
     person_annotations: tuple[str, ...] = PERSON_ANNOTATIONS
     contacts: tuple[tuple[str, str], ...] = ()
+    contact_annotations: tuple[str, ...] = CONTACT_ANNOTATIONS
     state: StateThresholds = field(default_factory=StateThresholds)
 
     def __post_init__(self) -> None:

@@ -391,5 +391,6 @@ FINDINGS: Final = (
     "reference_findings.sql",
     "kueue_findings.sql",
     "volcano_findings.sql",
+    "kueue_metric_findings.sql",
 )
 """Findings that stand on facts and dimensions alone and belong to no ledger; columns as ``Ledger.findings_file``."""

@@ -2,7 +2,7 @@
 -- tells of has the uid `name:<namespace>/<name>` and no word of its own; one that only events tell of has what they tell.
 -- evictions_*, past_run_us, whole_seen_at, inactive_at, first_seen_at: what `wait` needs to tell a known wait from one that cannot be recovered.
 -- person: who stands behind it; person_basis: `annotation` (a key of dim.person_annotation on a pod of it), `creator` (who created the topmost object of its
--- owner chain, by the audit log: the impersonated one, and no account of the system), `contact` (of its namespace, in the settings).
+-- owner chain, by the audit log: the impersonated one, and no account of the system), `contact` (of its namespace, by the settings or the namespace's own annotation).
 -- demand_no: numbers demands within one posting, for joins: by the row of the gang or pod, since a counter would make it go one by one. is_gated: the pod, or one of the gang's, was seen behind a scheduling gate. is_kueue_pod: Kueue manages it, and its workload was not seen.
 WITH local_queues AS (
   SELECT cluster, namespace, queue, arg_max(parent, occurred_at) AS parent
@@ -211,7 +211,7 @@ SELECT
 FROM demands AS d
 LEFT JOIN annotated AS a ON a.cluster = d.cluster AND a.demand_id = d.demand_id
 LEFT JOIN creators AS c ON c.cluster = d.cluster AND c.demand_id = d.demand_id
-LEFT JOIN dim.contact AS x ON x.namespace = d.namespace
+LEFT JOIN dim.namespace_contact AS x ON x.namespace = d.namespace AND coalesce(x.cluster = d.cluster, TRUE)
 LEFT JOIN tenants AS t
   ON d.demand_kind <> 'pod' AND t.namespace = d.namespace AND coalesce(t.local_queue, '') = coalesce(d.local_queue, '')
   AND t.workload_name = CASE WHEN (SELECT by_workload FROM naming) THEN d.workload_name ELSE '' END

@@ -35,6 +35,7 @@ STEMS: Final = (
     "mig_profile",
     "grant",
     "foreign_owner",
+    "namespace_contact",
     "pod_owner",
     "workload",
     "pod",
@@ -56,7 +57,7 @@ STEMS: Final = (
     "refusal",
     "evidence_span",
 )
-"""``tenant_rule``, ``model_weight``, ``person_annotation``, ``contact`` and ``state_threshold`` come from the settings alone; ``mig_profile`` and
+"""``tenant_rule``, ``model_weight``, ``person_annotation``, ``contact_annotation``, ``contact`` and ``state_threshold`` come from the settings alone; ``mig_profile`` and
 ``device_power`` need the vendor's tables."""
 
 VIEWS: Final[Mapping[str, str]] = {"step": "demand_step", "outcome": "demand_outcome"}
@@ -153,6 +154,11 @@ def _build_settings(store: Store, parameters: PostingParameters) -> None:
         "dim.person_annotation",
         [("position", "BIGINT"), ("key", "VARCHAR")],
         list(enumerate(parameters.person_annotations)),
+    )
+    store.load_rows(
+        "dim.contact_annotation",
+        [("position", "BIGINT"), ("key", "VARCHAR")],
+        list(enumerate(parameters.contact_annotations)),
     )
     store.load_rows("dim.contact", [("namespace", "VARCHAR"), ("person", "VARCHAR")], list(parameters.contacts))
     thresholds = asdict(parameters.state)

@@ -47,8 +47,8 @@ def read_owner(view: PodView, ctx: ReadContext) -> Iterator[Fact]:
     """One Owner, and a finding where the pod carries more labels or annotations than the settings allow (the first ones are kept)."""
     reference = controller_of(view)
     kind, name = workload_of(view, reference)
-    labels = _bounded(view.labels, ctx.settings.annotations_max) if view.labels else view.labels
-    annotations = _bounded(view.annotations, ctx.settings.annotations_max) if view.annotations else view.annotations
+    labels = bounded(view.labels, ctx.settings.annotations_max) if view.labels else view.labels
+    annotations = bounded(view.annotations, ctx.settings.annotations_max) if view.annotations else view.annotations
     yield Owner(
         cluster=ctx.cluster,
         source=SOURCE,
@@ -150,7 +150,8 @@ def _replica_set_root(labels: Mapping[str, str], name: str) -> tuple[str, str]:
     return "ReplicaSet", name
 
 
-def _bounded(texts: Mapping[str, str], count_max: int) -> Mapping[str, str]:
+def bounded(texts: Mapping[str, str], count_max: int) -> Mapping[str, str]:
+    """The first ``count_max`` of them, without what machines write for themselves and what is too long to be meant for people."""
     kept = {
         key: value
         for key, value in texts.items()
