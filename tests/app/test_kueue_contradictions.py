@@ -165,7 +165,7 @@ def test_a_pod_at_the_gate_without_a_workload_waits_for_nothing():
         ("workload_object_missing", "pod a/p"),
     ]
     assert evidence(found[1]) == {"waiting_since_utc": stamp("09:00:00")}
-    own = workload(name="p", owner={"kind": "Pod", "name": "p", "uid": "u-p"})
+    own = workload(name="p", uid="u-own", owner={"kind": "Pod", "name": "p", "uid": "u-p"})
     assert not compare(own, gated)
 
 
