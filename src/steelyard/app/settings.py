@@ -103,8 +103,9 @@ class Settings(BaseSettings):
     1 / split count. history_days_max: how far back from the latest evidence the ledgers of time reach. leak_grace_minutes: quota that is
     admitted and without a live pod for longer is leaked. wait_ceiling_minutes: a request within its queue's own quota that waited no longer is
     fulfilled. person_annotations: keys of annotations that name who is behind a pod. contacts: namespace -> who answers for it, where nobody else
-    is known; contact_annotations: keys of annotations of a namespace that name its contact. model_weights: model glob -> weight of a normalised GPU-hour (reference = 1). hami_memory_scaling: node -> factor of HAMi's
-    ``--device-memory-scaling``. hami_timezone, smi_timezone: the zones in which the scheduler's handshake stamps and the hosts'
+    is known; contact_annotations: keys of annotations of a namespace that name its contact. model_weights: model glob -> weight of a
+    normalised GPU-hour (reference = 1). hami_memory_scaling: node -> factor of HAMi's ``--device-memory-scaling``. hami_timezone, smi_timezone:
+    the zones in which the scheduler's handshake stamps and the hosts'
     nvidia-smi stamps are written. prof_suspect_util_percent: a card busier than this whose profiling counters read 0 or nothing has dead counters,
     no idle job. scrape, prometheus, kubernetes, audit_log: what ``steelyard serve`` collects. state: where the
     rules of Q3's states draw their lines.
