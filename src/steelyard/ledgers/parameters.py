@@ -55,7 +55,8 @@ class PostingParameters:
     leak_grace_us: what is admitted and without a live pod for longer than this is leaked quota. wait_ceiling_us: a request within its queue's own
     quota that waited no longer than this was fulfilled.
     person_annotations: keys of annotations that name who is behind a pod, the first that is there wins. contacts: (namespace, person), of requests
-    of which nobody else is known; contact_annotations: keys of a namespace's annotations that name its contact where those do not. state: where the rules of ``gpu_state`` draw their lines.
+    of which nobody else is known; contact_annotations: keys of a namespace's annotations that name its contact where those
+    do not. state: where the rules of ``gpu_state`` draw their lines.
     Raises UsageError for a grain that cannot be set and a history of no day.
     """
 
