@@ -25,6 +25,8 @@ class Request(Fact, frozen=True, kw_only=True):
     confidence: None = the object was seen, ``backfilled`` = rebuilt afterwards from the history of a Prometheus.
     scheduling_gates: the gates that hold it back from the scheduler, comma separated and sorted.
     cpu_milli: thousandths of a CPU that it asks for in all, None where its source does not tell.
+    gpu_exposure: what opens cards to it beside any grant (``visible_all``, ``privileged``, ``host_devices``, ``shim_off``), comma separated and
+    sorted. core_policy: ``force``, ``default`` or ``disable`` of HAMi's enforcement of cores, None where it names none.
     """
 
     TABLE: ClassVar[str] = "request"
@@ -65,3 +67,5 @@ class Request(Fact, frozen=True, kw_only=True):
     exit_code: int | None = None
     scheduling_gates: str = ""
     cpu_milli: int | None = None
+    gpu_exposure: str = ""
+    core_policy: str | None = None

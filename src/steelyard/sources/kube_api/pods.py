@@ -17,6 +17,7 @@ from steelyard.facts.base import Fact
 from steelyard.facts.container import Container
 from steelyard.facts.request import Request
 from steelyard.primitives.instant import SECOND_US, DurationUs, Instant, format_instant
+from steelyard.sources.kube_api.exposure import core_policy_of, exposure_of
 from steelyard.sources.kube_api.grants import read_grants
 from steelyard.sources.kube_api.outcomes import outcome_of
 from steelyard.sources.kube_api.owners import read_owner
@@ -230,6 +231,8 @@ def _request(
         exit_code=end.exit_code,
         scheduling_gates=_gates(view),
         cpu_milli=cpu_milli_of(view.raw.get("spec")),
+        gpu_exposure=exposure_of(view),
+        core_policy=core_policy_of(view, demands) if demands else None,
     )
 
 
