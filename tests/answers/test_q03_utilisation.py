@@ -11,9 +11,12 @@ from steelyard.answers.contract import Answer, Table
 from steelyard.answers.q03_utilisation import UtilisationSpec, answer
 from steelyard.answers.registry import entry
 from steelyard.answers.state_cards import verdict
+from steelyard.answers.state_series import state_series
 from steelyard.primitives.errors import UsageError
 from steelyard.primitives.instant import Window
 from steelyard.primitives.unknown import Unknown
+from steelyard.surfaces.http_api.exposition import Traffic, exposition
+from steelyard.surfaces.shared.server_ports import Standing
 from tests.answers.estate import Estate, at, small_story
 from tests.answers.state_story import FIRST, SECOND, state, state_story
 from tests.conftest import REPOSITORY
@@ -211,3 +214,17 @@ def test_the_page_documents_every_figure_table_and_column() -> None:
 def test_what_cannot_be_answered_is_refused(spec: dict[str, Any], words: str) -> None:
     with pytest.raises(UsageError, match=words):
         ask(**spec)
+
+
+def test_monitoring_is_told_of_the_last_booked_day_by_state_and_cause() -> None:
+    estate = state_story()
+    estate.insert(
+        "ledger.gpu_state", cluster="default", place_kind="device", place_id=FIRST, device_uuid=FIRST, grain_at=at("2026-11-29T10:00:00Z"),
+        state="mixed", basis="triple", amount_gpu_us=5,
+    )  # fmt: skip
+    found = state_series(estate.store)
+    assert found["default", "free_waiting", "quota"] == 2 * 3_600_000_000
+    assert found["default", "compute_bound", ""] == 1_800_000_000
+    assert ("default", "mixed", "") not in found
+    text = exposition(Standing(states=found), Traffic(), ()).decode()
+    assert 'steelyard_gpu_seconds_by_state{cluster="default",state="free_waiting",cause="quota"} 7200.0' in text

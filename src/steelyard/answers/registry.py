@@ -6,7 +6,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from steelyard.answers import dimensions, q01_holders, q02_consumption, q03_utilisation, q06_scheduling, queue_series
+from steelyard.answers import (
+    dimensions,
+    q01_holders,
+    q02_consumption,
+    q03_utilisation,
+    q06_scheduling,
+    queue_series,
+    state_series,
+)
 from steelyard.answers.contract import Answer
 from steelyard.answers.reading import Rows
 from steelyard.primitives.errors import UsageError
@@ -91,7 +99,7 @@ ANSWERS: Final[tuple[Entry, ...]] = (
         spec=q03_utilisation.UtilisationSpec,
         function=q03_utilisation.answer,
         units={name: unit for name, (unit, _method) in q03_utilisation.METHODS.items()},
-        metrics=_BOOK_METRICS,
+        metrics=(*_BOOK_METRICS, f"steelyard_{state_series.METRIC}"),
         sources=("kubernetes pods", "gpu inventory", "gpu samples"),
         dimensions=tuple(sorted(dimensions.STATE)),
         example="steelyard q3 --from 2026-11-01T00:00:00Z --to 2026-12-01T00:00:00Z --by tenant",

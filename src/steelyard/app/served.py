@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from steelyard.answers import deviation_series, listings, queue_series
+from steelyard.answers import deviation_series, listings, queue_series, state_series
 from steelyard.answers.contract import Answer
 from steelyard.answers.fragmentation import free_share_ratios
 from steelyard.app.asking import answer_over, capacity_over, check_posted, reconcile_over, story_over
@@ -58,6 +58,7 @@ class Served:
         self._directory = directory
         self._settings = settings
         self._clock = clock
+        self._states: state_series.StateSeries = {}
         self._books: tuple[listings.Books, queue_series.QueueSeries, deviation_series.DeviationSeries] | None = None
         self._ratios: Mapping[tuple[str, str], float] = {}
         self._books_lock = threading.Lock()
@@ -159,8 +160,9 @@ class Served:
                         deviation_series.deviation_series(reader),
                     )
                     self._ratios = _ratios(reader)
+                    self._states = state_series.state_series(reader)
                 found, queues, deviations = self._books
-                ratios = self._ratios
+                ratios, states = self._ratios, self._states
         return Standing(
             found.posted_at,
             found.as_of,
@@ -171,6 +173,7 @@ class Served:
             queues,
             deviations,
             ratios,
+            states,
         )
 
 

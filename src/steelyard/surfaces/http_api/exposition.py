@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from importlib.metadata import version
 from typing import Final
 
+from steelyard.answers.state_series import METRIC
 from steelyard.primitives.instant import SECOND_US
 from steelyard.primitives.unknown import Unknown
 from steelyard.surfaces.http_api.queue_families import queue_families
@@ -59,8 +60,16 @@ def exposition(standing: Standing, traffic: Traffic, collectors: Sequence[Collec
         *(_lines(*family) for family in queue_families(standing.queues)),
         *_of_deviations(standing),
         *_of_free_shares(standing),
+        _family(METRIC, "gauge", "GPU-time of the last booked day, by state and cause.", _of_states(standing)),
     ]
     return "".join(families).encode("utf-8")
+
+
+def _of_states(standing: Standing) -> Sequence[Sample]:
+    return [
+        ({"cluster": cluster, "state": state, "cause": cause}, amount / SECOND_US)
+        for (cluster, state, cause), amount in standing.states.items()
+    ]
 
 
 def _of_deviations(standing: Standing) -> Iterable[str]:

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 from steelyard.answers.deviation_series import DeviationSeries
 from steelyard.answers.queue_series import QueueSeries
+from steelyard.answers.state_series import StateSeries
 from steelyard.primitives.instant import Instant
 from steelyard.primitives.unknown import Unknown
 from steelyard.surfaces.shared.capacity_ports import Capacity
@@ -95,7 +96,7 @@ class Standing:
     """How the books stand as of the last posting. All None or Unknown where nothing was posted yet. ``coverage``: observed share of the
     supply over the last day that is known, 0 to 1. ``agents_known``: node agents heard of in the last day (None: none ever was), of which
     ``agents_silent`` for five minutes were not. ``queues``, ``deviations``: what monitoring is told of queues and deviations.
-    ``free_share_ratios``: (metric, measure) -> how much of what is free no typical request can use."""
+    ``free_share_ratios``: (metric, measure) -> how much of what is free no typical request can use. ``states``: GPU-time of the last booked day."""
 
     posted_at: Instant | None = None
     as_of: Instant | None = None
@@ -106,6 +107,7 @@ class Standing:
     queues: QueueSeries = field(default_factory=QueueSeries)
     deviations: DeviationSeries = field(default_factory=DeviationSeries)
     free_share_ratios: Mapping[tuple[str, str], float] = field(default_factory=dict)
+    states: StateSeries = field(default_factory=dict)
 
 
 class Health(Protocol):
