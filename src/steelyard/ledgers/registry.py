@@ -387,7 +387,6 @@ LEDGERS: Final[tuple[Ledger, ...]] = (HOLDING, SUPPLY, USAGE, WAIT, QUOTA, BREAC
 FINDINGS: Final = (
     "inventory_findings.sql",
     "evidence_findings.sql",
-    "sharing_quota_findings.sql",
     "reference_findings.sql",
     "kueue_findings.sql",
     "volcano_findings.sql",
