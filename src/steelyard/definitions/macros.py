@@ -24,6 +24,7 @@ STEMS: Final = (
     "quota_balance",
     "used_share",
     "gpu_state",
+    "over_use",
 )
 
 

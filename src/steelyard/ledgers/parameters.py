@@ -12,6 +12,7 @@ import msgspec
 from steelyard.definitions.gpu_state import StateThresholds
 from steelyard.definitions.grain import check_grain
 from steelyard.definitions.normalised_gpu_hours import REFERENCE_WEIGHT_PPM
+from steelyard.definitions.over_use import EXEMPT_NAMESPACES, EXEMPT_PROCESSES, OverUseThresholds
 from steelyard.definitions.quota_balance import LEAK_GRACE_MINUTES, WAIT_CEILING_MINUTES
 from steelyard.definitions.tenant import DEFAULT_RULES, TenantRule
 from steelyard.primitives.errors import UsageError
@@ -57,6 +58,7 @@ class PostingParameters:
     person_annotations: keys of annotations that name who is behind a pod, the first that is there wins. contacts: (namespace, person), of requests
     of which nobody else is known; contact_annotations: keys of a namespace's annotations that name its contact where those
     do not. state: where the rules of ``gpu_state`` draw their lines.
+    over_use: the same of ``over_use``; exempt_namespaces, exempt_processes: pods that look after cards, and names of processes of pods of DaemonSets that do.
     Raises UsageError for a grain that cannot be set and a history of no day.
     """
 
@@ -72,6 +74,9 @@ class PostingParameters:
     contacts: tuple[tuple[str, str], ...] = ()
     contact_annotations: tuple[str, ...] = CONTACT_ANNOTATIONS
     state: StateThresholds = field(default_factory=StateThresholds)
+    over_use: OverUseThresholds = field(default_factory=OverUseThresholds)
+    exempt_namespaces: tuple[str, ...] = EXEMPT_NAMESPACES
+    exempt_processes: tuple[str, ...] = EXEMPT_PROCESSES
 
     def __post_init__(self) -> None:
         check_grain(self.grain_us)

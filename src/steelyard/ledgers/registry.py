@@ -382,7 +382,82 @@ GPU_STATE: Final = Ledger(
     keys_of="supply_place",
 )
 
-LEDGERS: Final[tuple[Ledger, ...]] = (HOLDING, SUPPLY, USAGE, WAIT, QUOTA, BREACH, GPU_STATE, DEVIATION)
+EXCESS: Final = Ledger(
+    name="excess",
+    columns=ledger_columns(
+        """
+        cluster
+        pod_uid
+        device_uuid
+        gi BIGINT
+        rule
+        grain_at TIMESTAMP
+        started_at TIMESTAMP
+        shown_to_at TIMESTAMP
+        continues BOOLEAN
+        is_last BOOLEAN
+        basis
+        samples_count BIGINT
+        interval_us BIGINT
+        granted_mib BIGINT
+        peak_mib BIGINT
+        excess_mib_us BIGINT
+        granted_percent BIGINT
+        peak_ppm BIGINT
+        excess_gpu_us BIGINT
+        curve
+        """
+    ),
+    sql_file="excess.sql",
+    open_when=_RUNNING_GRAIN,
+    closed_by={"device_sample": ("reduced", "dropped"), "process_sample": ("reduced", "dropped")},
+    stages=("excess_held", "excess_spec"),
+    hours="excess_hour",
+    window_stages=("excess_board", "excess_counted", "excess_process", "excess_seen"),
+)
+
+OVER_USE: Final = Ledger(
+    name="over_use",
+    columns=ledger_columns(
+        """
+        cluster
+        pod_uid
+        device_uuid
+        gi BIGINT
+        rule
+        severity
+        hard_reason
+        started_at TIMESTAMP
+        ended_at TIMESTAMP
+        known_to_at TIMESTAMP
+        samples_count BIGINT
+        interval_us BIGINT
+        granted_mib BIGINT
+        peak_mib BIGINT
+        excess_mib_us BIGINT
+        granted_percent BIGINT
+        peak_percent BIGINT
+        excess_gpu_us BIGINT
+        basis
+        evidence_grade
+        """
+    ),
+    sql_file="over_use.sql",
+    open_when="ended_at IS NULL",
+)
+
+LEDGERS: Final[tuple[Ledger, ...]] = (
+    HOLDING,
+    SUPPLY,
+    USAGE,
+    WAIT,
+    QUOTA,
+    BREACH,
+    GPU_STATE,
+    EXCESS,
+    OVER_USE,
+    DEVIATION,
+)
 
 FINDINGS: Final = (
     "inventory_findings.sql",

@@ -164,6 +164,15 @@ def _build_settings(store: Store, parameters: PostingParameters) -> None:
     thresholds = asdict(parameters.state)
     types = [(name, "BIGINT" if isinstance(value, int) else "DOUBLE") for name, value in thresholds.items()]
     store.load_rows("dim.state_threshold", types, [tuple(thresholds.values())])
+    limits = asdict(parameters.over_use)
+    types = [(name, "BOOLEAN" if isinstance(value, bool) else "BIGINT") for name, value in limits.items()]
+    store.load_rows("dim.over_use_threshold", types, [tuple(limits.values())])
+    exempt = {"namespace": parameters.exempt_namespaces, "process": parameters.exempt_processes}
+    store.load_rows(
+        "dim.over_use_exempt",
+        [("kind", "VARCHAR"), ("name", "VARCHAR")],
+        [(kind, name) for kind, names in exempt.items() for name in names],
+    )
 
 
 def _build_device_power(store: Store) -> None:

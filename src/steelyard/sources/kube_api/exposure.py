@@ -30,8 +30,8 @@ _HOST_PATH: Final = "/dev/nvidia"
 
 
 def exposure_of(view: PodView) -> str:
-    """What opens cards to the pod, comma separated and sorted: all of them made visible by a variable, a privileged container, a host path of devices,
-    HAMi's library switched off. Empty where it says none of these."""
+    """What opens cards to the pod, comma separated and sorted: a variable that makes all of them visible, a privileged container, a host path of
+    devices, HAMi's library switched off. Empty where it says none of these."""
     found: set[str] = set()
     for container in _containers(view):
         for name, value in _variables(container):
@@ -47,7 +47,8 @@ def exposure_of(view: PodView) -> str:
 
 
 def core_policy_of(view: PodView, demands: Sequence[Demand]) -> str | None:
-    """``force`` where every container that asks for a device says so, or the pod's annotation does; another policy where one is named; None: none is."""
+    """``force`` where every container that asks for a device says so, or the pod's annotation does; another policy where one is named; None where none
+    is."""
     asking = {demand.container.name for demand in demands}
     said = [
         next((value for name, value in _variables(container) if name == _POLICY and value.lower() in _POLICIES), None)

@@ -1,0 +1,19 @@
+-- What cards report of which somebody holds a part that a sharing layer gave: several rows of one instant are one, the larger figures. More memory than
+-- the card has is none, and profiling counters that read 0 while 203 is above a half are none.
+SELECT
+    cluster, device_uuid, epoch_us(occurred_at) AS instant_us, max(interval_us) AS interval_us,
+    max(CASE WHEN memory_used_mib BETWEEN 0 AND coalesce(memory_total_mib, 100000000) THEN memory_used_mib END) AS used_mib,
+    coalesce(
+        CASE WHEN NOT coalesce(max(ratio_ppm(util_gpu_ratio)) > 500000 AND max(ratio_ppm(gr_active_ratio)) = 0, FALSE) THEN max(ratio_ppm(sm_active_ratio)) END,
+        max(ratio_ppm(util_gpu_ratio))
+    ) AS used_ppm
+FROM fact.device_sample
+WHERE gi IS NULL
+    AND (cluster, device_uuid) IN (
+        SELECT (cluster, device_uuid)
+        FROM dim.excess_held
+        WHERE unit_kind = 'vgpu' AND device_uuid IS NOT NULL AND from_us < CAST($read_to_us AS BIGINT) AND to_us > CAST($read_from_us AS BIGINT)
+    )
+    AND occurred_at BETWEEN (SELECT history_from_at FROM dim.parameter) AND (SELECT horizon_at FROM dim.parameter)
+    AND occurred_at BETWEEN make_timestamp(CAST($read_from_us AS BIGINT)) AND make_timestamp(CAST($read_to_us AS BIGINT))
+GROUP BY cluster, device_uuid, occurred_at

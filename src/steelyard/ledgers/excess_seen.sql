@@ -1,0 +1,128 @@
+-- Each look at what a pod uses of a card beside what it was granted, judged: rule, whether it was above its tolerance (is_over), and how long that is shown
+-- [instant_us, to_us): until the next look where that is closer than dim.over_use_threshold.shown_us, else for the sample's own interval, else no time at all.
+-- Memory and cores are looked at by one path an hour: one that looks often enough before one that does not, then the driver's processes, what the layer
+-- counted, and the card itself where one pod alone holds it and nobody else has a process there. A card's use divided by reservation is never looked at.
+WITH
+looked AS (
+    SELECT 'process' AS path, 1 AS path_no, cluster, device_uuid, pod_uid, instant_us, max(interval_us) AS interval_us, CAST(sum(processes) AS BIGINT) AS processes,
+        CASE WHEN count(used_mib) = count(*) THEN CAST(sum(used_mib) AS BIGINT) END AS used_mib,
+        CASE WHEN count(used_ppm) = count(*) THEN CAST(least(sum(used_ppm), 1000000) AS BIGINT) END AS used_ppm
+    FROM dim.excess_process
+    WHERE pod_uid IS NOT NULL AND verdict IS NULL
+    GROUP BY cluster, device_uuid, pod_uid, instant_us
+    UNION ALL
+    SELECT 'soft_partition', 2, cluster, device_uuid, pod_uid, instant_us, NULL, 1, used_mib, used_ppm
+    FROM dim.excess_counted
+    UNION ALL
+    SELECT 'device', 3, board.cluster, board.device_uuid, max(held.pod_uid), board.instant_us, max(board.interval_us), 1, max(board.used_mib), max(board.used_ppm)
+    FROM dim.excess_board AS board
+    JOIN dim.excess_held AS held
+        ON held.cluster = board.cluster AND held.device_uuid = board.device_uuid AND board.instant_us >= held.from_us AND board.instant_us < held.to_us
+        AND held.occupancy <> 'reserved'
+    LEFT JOIN dim.excess_process AS process
+        ON process.cluster = board.cluster AND process.device_uuid = board.device_uuid AND process.pod_uid IS DISTINCT FROM held.pod_uid
+        AND process.instant_us // 3600000000 = board.instant_us // 3600000000
+    LEFT JOIN dim.excess_held AS hidden
+        ON hidden.cluster = board.cluster AND hidden.node = held.node AND hidden.device_uuid IS NULL AND board.instant_us >= hidden.from_us
+        AND board.instant_us < hidden.to_us
+    WHERE process.cluster IS NULL AND hidden.cluster IS NULL
+    GROUP BY board.cluster, board.device_uuid, board.instant_us
+    HAVING count(DISTINCT held.pod_uid) = 1
+),
+
+granted AS (
+    SELECT
+        looked.path, looked.path_no, looked.cluster, looked.device_uuid, looked.pod_uid, looked.instant_us, max(looked.interval_us) AS interval_us,
+        max(looked.processes) AS processes, max(looked.used_mib) AS used_mib, max(looked.used_ppm) AS used_ppm,
+        CASE WHEN count(held.memory_mib) = count(*) THEN CAST(least(sum(held.memory_mib), 100000000) AS BIGINT) END AS granted_mib,
+        CASE WHEN count(held.cores_percent) = count(*) THEN CAST(least(sum(held.cores_percent), 100000) AS BIGINT) END AS granted_percent
+    FROM looked
+    JOIN dim.excess_held AS held
+        ON held.cluster = looked.cluster AND held.device_uuid = looked.device_uuid AND held.pod_uid = looked.pod_uid AND held.unit_kind = 'vgpu'
+        AND held.occupancy <> 'reserved' AND looked.instant_us >= held.from_us AND looked.instant_us < held.to_us
+    GROUP BY looked.path, looked.path_no, looked.cluster, looked.device_uuid, looked.pod_uid, looked.instant_us
+),
+
+measured AS (
+    SELECT 'memory' AS rule, path, path_no, cluster, device_uuid, pod_uid, instant_us, interval_us, processes, 1 AS samples_count, used_mib, granted_mib,
+        CAST(NULL AS BIGINT) AS used_ppm, CAST(NULL AS BIGINT) AS granted_percent
+    FROM granted
+    WHERE used_mib IS NOT NULL AND granted_mib IS NOT NULL
+    UNION ALL
+    SELECT 'compute', granted.path, granted.path_no, granted.cluster, granted.device_uuid, granted.pod_uid, granted.instant_us // 60000000 * 60000000 AS instant_us, 60000000,
+        1, count(*), NULL, NULL, CAST(floor(avg(granted.used_ppm)) AS BIGINT), max(granted.granted_percent)
+    FROM granted
+    CROSS JOIN dim.over_use_threshold AS threshold
+    LEFT JOIN dim.excess_spec AS spec ON spec.cluster = granted.cluster AND spec.pod_uid = granted.pod_uid
+    WHERE granted.used_ppm IS NOT NULL AND granted.granted_percent > 0 AND (threshold.cores_forced OR spec.is_forced)
+    GROUP BY granted.path, granted.path_no, granted.cluster, granted.device_uuid, granted.pod_uid, granted.instant_us // 60000000 * 60000000
+),
+
+chosen AS (
+    SELECT rule, cluster, device_uuid, pod_uid, hour_no, arg_min(path, (CASE WHEN looks >= 4 THEN 0 ELSE 1 END, path_no)) AS path
+    FROM (
+        SELECT rule, cluster, device_uuid, pod_uid, instant_us // 3600000000 AS hour_no, path, path_no, count(*) AS looks
+        FROM measured
+        GROUP BY rule, cluster, device_uuid, pod_uid, instant_us // 3600000000, path, path_no
+    ) AS counted
+    GROUP BY rule, cluster, device_uuid, pod_uid, hour_no
+),
+
+card AS (
+    SELECT cluster, device_uuid, max(memory_mib) AS memory_mib
+    FROM dim.device
+    WHERE memory_mib > 0
+    GROUP BY cluster, device_uuid
+),
+
+judged AS (
+    SELECT
+        measured.rule, measured.path, measured.cluster, measured.device_uuid, CAST(NULL AS BIGINT) AS gi, measured.pod_uid, measured.instant_us,
+        measured.interval_us, measured.samples_count, measured.granted_mib, measured.used_mib, measured.granted_percent, measured.used_ppm,
+        CASE measured.rule
+            WHEN 'memory' THEN
+                measured.used_mib - measured.granted_mib
+                > over_use_tolerance_mib(measured.granted_mib, measured.processes, threshold.memory_percent, threshold.memory_process_mib)
+            ELSE measured.used_ppm > (measured.granted_percent + threshold.compute_points) * 10000
+        END AS is_over,
+        CASE measured.rule
+            WHEN 'memory' THEN (measured.used_mib - measured.granted_mib) * 1000000 // card.memory_mib
+            ELSE measured.used_ppm - measured.granted_percent * 10000
+        END AS excess_ppm,
+        measured.used_mib - measured.granted_mib AS excess_mib,
+        lag(measured.instant_us) OVER looks AS before_us, lead(measured.instant_us) OVER looks AS next_us
+    FROM measured
+    CROSS JOIN dim.over_use_threshold AS threshold
+    JOIN chosen
+        ON chosen.rule = measured.rule AND chosen.cluster = measured.cluster AND chosen.device_uuid = measured.device_uuid
+        AND chosen.pod_uid = measured.pod_uid AND chosen.hour_no = measured.instant_us // 3600000000 AND chosen.path = measured.path
+    LEFT JOIN card ON card.cluster = measured.cluster AND card.device_uuid = measured.device_uuid
+    WINDOW looks AS (PARTITION BY measured.rule, measured.cluster, measured.device_uuid, measured.pod_uid ORDER BY measured.instant_us)
+    UNION ALL
+    SELECT
+        process.verdict, 'process', process.cluster, process.device_uuid, process.gi, process.pod_uid, process.instant_us, process.interval_us, 1, NULL,
+        process.used_mib, NULL, process.used_ppm, TRUE,
+        greatest(least(process.used_mib * 1000000 // card.memory_mib, 1000000), process.used_ppm), process.used_mib, process.before_us, process.next_us
+    FROM dim.excess_process AS process
+    LEFT JOIN card ON card.cluster = process.cluster AND card.device_uuid = process.device_uuid
+    WHERE process.verdict IS NOT NULL
+),
+
+timed AS (
+    SELECT
+        judged.*,
+        CASE
+            WHEN judged.next_us - judged.instant_us < threshold.shown_us THEN judged.next_us
+            WHEN judged.interval_us > 0 AND judged.interval_us < threshold.shown_us THEN judged.instant_us + judged.interval_us
+            ELSE judged.instant_us
+        END AS to_us,
+        least(judged.next_us - judged.instant_us, judged.instant_us - judged.before_us) AS near_us
+    FROM judged
+    CROSS JOIN dim.over_use_threshold AS threshold
+)
+
+SELECT
+    *,
+    coalesce(lag(is_over) OVER looks AND lag(to_us) OVER looks = instant_us, FALSE) AS continues
+FROM timed
+WINDOW looks AS (PARTITION BY rule, cluster, device_uuid, gi, pod_uid ORDER BY instant_us)
