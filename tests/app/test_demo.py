@@ -15,7 +15,7 @@ from steelyard.primitives.errors import UsageError
 from steelyard.store import Store
 from steelyard.surfaces.shared.ports import DemoSpec, ImportReport
 
-SMALL = DemoSpec(gpus=10, days=1, seed=3)
+SMALL = DemoSpec(gpus=10, days=1, seed=3, troubles=False)
 
 
 def run(directory: Path, spec: DemoSpec = SMALL, log: list[str] | None = None) -> ImportReport:
@@ -50,7 +50,9 @@ def test_the_same_demo_again_adds_nothing(directory: Path):
     assert {file.status for file in report.files} == {"unchanged"}
 
 
-@pytest.mark.parametrize("other", [DemoSpec(10, 1, 4), DemoSpec(12, 1, 3), DemoSpec(10, 2, 3)])
+@pytest.mark.parametrize(
+    "other", [DemoSpec(10, 1, 4, False), DemoSpec(12, 1, 3, False), DemoSpec(10, 2, 3, False), DemoSpec(10, 1, 3)]
+)
 def test_another_demo_is_not_mixed_into_it(directory: Path, other: DemoSpec):
     with pytest.raises(UsageError, match="already holds other data"):
         run(directory, other)

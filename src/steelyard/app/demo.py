@@ -21,7 +21,8 @@ from steelyard.primitives.clock import Clock
 from steelyard.primitives.errors import UsageError
 from steelyard.primitives.i18n import _
 from steelyard.primitives.instant import SECOND_US
-from steelyard.simulation.simulate import EmittedFile, read_manifest, simulate
+from steelyard.simulation.emission import EmittedFile
+from steelyard.simulation.simulate import read_manifest, simulate
 from steelyard.simulation.spec import SimulationSpec
 from steelyard.store import Store
 from steelyard.store.store import FILE_NAME
@@ -48,7 +49,7 @@ class SimulatedDemo:
         Raises UsageError where the size cannot be simulated, or the data directory holds anything but this very demo: a
         simulated estate is never mixed with a real one.
         """
-        simulated = SimulationSpec(gpus=spec.gpus, days=spec.days, seed=spec.seed)
+        simulated = SimulationSpec(gpus=spec.gpus, days=spec.days, seed=spec.seed, troubles=spec.troubles)
         folder = self._claim(simulated)
         truth = simulate(simulated, folder, lambda what, done, total: progress(_("simulating"), done, total))
         files: list[FileReport] = []
@@ -87,13 +88,14 @@ class SimulatedDemo:
 
 def _requests(folder: Path, spec: SimulationSpec) -> Iterator[ImportRequest]:
     """One import per instant of the cluster's listings, then the nodes' own words: dated by their stamps, or by the manifest."""
-    groups: dict[tuple[int | None, str | None, int | None], list[EmittedFile]] = {}
+    groups: dict[tuple[int | None, str | None, int | None, str | None], list[EmittedFile]] = {}
     for file in read_manifest(folder):
         together = file.system in _TAKEN_AS_ONE
-        interval = spec.snapshot_interval_seconds if together else file.every_seconds
-        groups.setdefault((file.as_of_at, None if together else file.node, interval), []).append(file)
-    for (as_of, node, interval), files in groups.items():
+        interval = spec.snapshot_interval_seconds if together and file.cluster is None else file.every_seconds
+        groups.setdefault((file.as_of_at, None if together else file.node, interval, file.cluster), []).append(file)
+    for (as_of, node, interval, cluster), files in groups.items():
         yield ImportRequest(
+            cluster=cluster or "default",
             paths=[folder / file.path for file in files],
             as_of=as_of,
             node=node,

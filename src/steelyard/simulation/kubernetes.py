@@ -81,11 +81,13 @@ class ClusterView:
         if node is not None and node.kind == HAMI and _reached(pod.filtered_at, at):
             metadata["annotations"] = hami.pod_annotations(pod, node, bound)
             metadata["labels"]["hami.io/vgpu-node"] = node.name
+        if pod.pod_group is not None:
+            metadata.setdefault("annotations", {})["scheduling.k8s.io/group-name"] = pod.pod_group
         if _reached(pod.deletion_asked_at, at):
             metadata["deletionTimestamp"] = format_instant((pod.deletion_asked_at or 0) + _GRACE_US)
             metadata["deletionGracePeriodSeconds"] = 30
         spec: dict[str, Any] = {
-            "schedulerName": "hami-scheduler" if pod.kind == HAMI else "default-scheduler",
+            "schedulerName": _scheduler(pod),
             "priority": 0,
             "restartPolicy": "Never" if pod.workload_kind == JOB else "Always",
             "containers": [_container(name, pod) for name in container_names(pod)],
@@ -149,7 +151,7 @@ class ClusterView:
         for pod in self._truth.pods:
             if not is_listed(pod, at):
                 continue
-            scheduler = "hami-scheduler" if pod.kind == HAMI else "default-scheduler"
+            scheduler = _scheduler(pod)
             if pod.bound_at is not None and _recent(pod.bound_at, at):
                 message = f"Successfully assigned {pod.namespace}/{pod.name} to {pod.node}"
                 yield _event(pod, "Scheduled", message, scheduler, pod.bound_at, pod.bound_at, 1)
@@ -159,9 +161,9 @@ class ClusterView:
             if not _reached(pod.bound_at, at) and pod.filtered_at is None and at - pod.created_at > 5 * SECOND_US:
                 waited = (at - pod.created_at) // (300 * SECOND_US)
                 last = pod.created_at + waited * 300 * SECOND_US
-                yield _event(
-                    pod, "FailedScheduling", self._no_fit(pod, at), scheduler, pod.created_at, last, 1 + waited
-                )  # fmt: skip
+                reason = "FilteringFailed" if pod.kind == HAMI and pod.refused is not None else "FailedScheduling"
+                message = pod.refused or self._no_fit(pod, at)
+                yield _event(pod, reason, message, scheduler, pod.created_at, last, 1 + waited)
         for node in self._truth.nodes:
             if node.not_ready_at is not None and _recent(node.not_ready_at, at):
                 yield _node_event(node, node.not_ready_at)
@@ -222,6 +224,12 @@ def container_names(pod: Pod) -> list[str]:
     return [*before, "main", *after]
 
 
+def _scheduler(pod: Pod) -> str:
+    if pod.pod_group is not None:
+        return "volcano"
+    return "hami-scheduler" if pod.kind == HAMI else "default-scheduler"
+
+
 def _reached(instant: Instant | None, at: Instant) -> bool:
     return instant is not None and instant <= at
 
@@ -249,13 +257,14 @@ def _startup(pod: Pod) -> Instant | None:
 
 def _labels(pod: Pod) -> dict[str, str]:
     labels = {"app": pod.workload_name, "cost-centre": f"cc-{sum(pod.namespace.encode()) % 90 + 10}"}
-    labels["kueue.x-k8s.io/queue-name"] = pod.queue
+    if pod.queue:
+        labels["kueue.x-k8s.io/queue-name"] = pod.queue
     if pod.workload_kind == JOB:
         labels |= {"job-name": pod.workload_name, "batch.kubernetes.io/job-name": pod.workload_name}
     if pod.workload_kind == SERVICE:
         labels["pod-template-hash"] = pod.name.split("-")[-2]
     if pod.workload_kind == NOTEBOOK:
-        labels["statefulset.kubernetes.io/pod-name"] = pod.name
+        labels |= {"statefulset.kubernetes.io/pod-name": pod.name, "notebook-name": pod.workload_name}
     return labels
 
 

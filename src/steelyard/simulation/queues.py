@@ -73,14 +73,14 @@ def queue_objects(truth: GroundTruth, at: Instant) -> list[dict[str, Any]]:
     """Queues, flavor and workloads as the API server has them then."""
     there = [each for each in truth.workloads if each.created_at <= at and not _reached(each.removed_at, at)]
     cards = sum(len(node.devices) for node in truth.nodes if node.kind == WHOLE)
-    shares = (cards // 2, cards - cards // 2)
+    shares = truth.quotas or dict(zip(QUEUES, (cards // 2, cards - cards // 2), strict=True))
     found: list[dict[str, Any]] = [
         _object("ResourceFlavor", "whole-cards", None, truth.start_at, {"nodeLabels": {"nvidia.com/gpu.sharing-strategy": "none"}})
     ]  # fmt: skip
-    for name, share in zip(QUEUES, shares, strict=True):
+    for name, share in shares.items():
         found.append(_cluster_queue(name, share, [each for each in there if each.queue == name], truth.start_at, at))
-    for namespace, local in sorted({(each.namespace, each.local_queue) for each in truth.workloads}):
-        found.append(_object("LocalQueue", local, namespace, truth.start_at, {"clusterQueue": queue_of(namespace)}))
+    for namespace, local, queue in sorted({(each.namespace, each.local_queue, each.queue) for each in truth.workloads}):
+        found.append(_object("LocalQueue", local, namespace, truth.start_at, {"clusterQueue": queue}))
     return [*found, *(_workload(each, truth, at) for each in there)]
 
 

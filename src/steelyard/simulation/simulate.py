@@ -5,22 +5,23 @@ The directory holds one folder per system, ``manifest.json`` (which file is what
 
 from __future__ import annotations
 
-import gzip
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
-from steelyard.primitives.instant import Instant, to_datetime
 from steelyard.simulation.demand import demands
+from steelyard.simulation.emission import EmittedFile, Output, file_name
 from steelyard.simulation.estate import build_estate
 from steelyard.simulation.kubernetes import ClusterView
 from steelyard.simulation.life import Life
 from steelyard.simulation.node_agents import NodeView, kernel_log, pod_resources_dump
 from steelyard.simulation.queues import workloads
 from steelyard.simulation.spec import SimulationSpec
+from steelyard.simulation.trouble_estate import LASTS_US, TroubledEstate
+from steelyard.simulation.trouble_sources import TRUTH as TROUBLES_TRUTH
+from steelyard.simulation.trouble_sources import write_troubles
 from steelyard.simulation.truth import HAMI, MIG, GroundTruth
 
 MANIFEST: Final = "manifest.json"
@@ -29,51 +30,32 @@ DEVICE_BASE_MIB: Final = 4
 _SAMPLE_OFFSET_SECONDS: Final = 137
 
 
-class EmittedFile(msgspec.Struct, frozen=True):
-    """A file of the simulation. ``path`` is relative to the directory; ``system``: kube, pod_resources, smi_list, smi_query, smi_apps,
-    smi_xml, kernel. ``as_of_at``: the instant it shows where it does not say so itself. ``node``: where it was taken.
-    ``every_seconds``: how far apart its rounds, or such files, lie; None = it stands alone."""
-
-    path: str
-    system: str
-    as_of_at: Instant | None = None
-    node: str | None = None
-    every_seconds: int | None = None
-
-
-@dataclass(slots=True)
-class _Output:
-    folder: Path
-    files: list[EmittedFile] = field(default_factory=list)
-
-    def write(self, file: EmittedFile, payload: bytes) -> None:
-        """The payload, gzipped where its name says so; always the same bytes for the same payload."""
-        target = self.folder / file.path
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_bytes(gzip.compress(payload, compresslevel=1, mtime=0) if file.path.endswith(".gz") else payload)
-        self.files.append(file)
-
-
 def simulate(
-    spec: SimulationSpec, out_dir: Path, progress: Callable[[str, int, int], None] | None = None
+    spec: SimulationSpec,
+    out_dir: Path,
+    progress: Callable[[str, int, int], None] | None = None,
 ) -> GroundTruth:
     """Runs the estate, writes its sources under ``out_dir`` and gives the truth back. The same spec gives the same bytes."""
     truth = ground_truth(spec)
     out_dir.mkdir(parents=True, exist_ok=True)
-    output = _Output(out_dir)
+    output = Output(out_dir)
     cluster = ClusterView(truth)
     views = [NodeView(truth, node) for node in truth.nodes]
     for number, at in enumerate(truth.snapshots, start=1):
-        file = EmittedFile(f"kube/{_name(at)}.json.gz", "kube", at, None, spec.snapshot_interval_seconds)
+        file = EmittedFile(f"kube/{file_name(at)}.json.gz", "kube", at, None, spec.snapshot_interval_seconds)
         output.write(file, cluster.snapshot(at))
         if progress is not None:
             progress("simulate", number, len(truth.snapshots))
     for at in truth.pod_resources:
-        path = f"pod-resources/{_name(at)}.json.gz"
+        path = f"pod-resources/{file_name(at)}.json.gz"
         file = EmittedFile(path, "pod_resources", at, None, spec.pod_resources_interval_seconds)
         output.write(file, pod_resources_dump(views, at))
     for view in views:
         _write_node(spec, truth, view, output)
+    if spec.troubles:
+        troubled = TroubledEstate(spec.end_at - LASTS_US, spec.seed).build()
+        write_troubles(troubled, output)
+        (out_dir / TROUBLES_TRUTH).write_bytes(troubled.to_json())
     (out_dir / MANIFEST).write_bytes(msgspec.json.encode(output.files))
     (out_dir / TRUTH).write_bytes(truth.to_json())
     return truth
@@ -107,7 +89,7 @@ def read_manifest(out_dir: Path) -> list[EmittedFile]:
     return msgspec.json.decode((out_dir / MANIFEST).read_bytes(), type=list[EmittedFile])
 
 
-def _write_node(spec: SimulationSpec, truth: GroundTruth, view: NodeView, output: _Output) -> None:
+def _write_node(spec: SimulationSpec, truth: GroundTruth, view: NodeView, output: Output) -> None:
     name = view.node.name
     folder, every = f"smi/{name}", spec.sample_interval_seconds
     output.write(EmittedFile(f"{folder}/list.txt", "smi_list", truth.start_at, name), view.list_text().encode())
@@ -117,13 +99,9 @@ def _write_node(spec: SimulationSpec, truth: GroundTruth, view: NodeView, output
     output.write(apps, view.apps_csv(truth.samples).encode())
     for at in truth.mig_reports if view.node.kind == MIG else []:
         if view.is_up(at):
-            path = f"{folder}/report-{_name(at)}.xml.gz"
+            path = f"{folder}/report-{file_name(at)}.xml.gz"
             report = EmittedFile(path, "smi_xml", None, name, spec.mig_report_interval_seconds)
             output.write(report, view.report_xml(at).encode())
     log = kernel_log(view.node, truth)
     if log is not None:
         output.write(EmittedFile(f"kernel/{name}.log", "kernel", None, name, every), log.encode())
-
-
-def _name(at: Instant) -> str:
-    return f"{to_datetime(at):%Y-%m-%dT%H%M%SZ}"

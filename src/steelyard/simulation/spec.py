@@ -22,6 +22,7 @@ class SimulationSpec:
     snapshot_interval_seconds: between two ``kubectl get pods,nodes,events``. pod_resources_interval_seconds: between two kubelet
     dumps, a multiple of it. sample_interval_seconds: between two ``nvidia-smi`` rounds. mig_report_interval_seconds: between two
     ``nvidia-smi -q -x`` of a MIG node, a multiple of that. load: demanded over installed GPU-time.
+    troubles: beside it a small cluster of its own in which things are wrong, over the estate's last hours.
     """
 
     gpus: int = 64
@@ -32,6 +33,7 @@ class SimulationSpec:
     sample_interval_seconds: int = 1800
     mig_report_interval_seconds: int = 21_600
     load: float = 0.8
+    troubles: bool = False
 
     def __post_init__(self) -> None:
         if not 1 <= self.gpus <= GPUS_MAX:

@@ -87,8 +87,10 @@ class UsePhase:
 
 @dataclass(slots=True)
 class Pod:
-    """A pod's life. ``fate``: succeeded, failed, deleted (while it ran), node_lost, rejected, never_scheduled, reserved (filtered and
-    never bound), running (still at the end). ``removed_at``: when the object left the API. One process per grant, pids alike."""
+    """A pod's life. ``fate``: succeeded, failed, deleted (while it ran), node_lost, rejected, never_scheduled, reserved (filtered and never
+    bound), running (still at the end). ``removed_at``: when the object left the API. One process per grant, pids alike. ``pod_group``: the
+    gang of Volcano that it is one of, which Volcano's scheduler places then. ``refused``: what its scheduler says while it waits, None =
+    that nothing is free."""
 
     uid: str
     namespace: str
@@ -117,13 +119,15 @@ class Pod:
     grants: list[GrantTruth] = field(default_factory=list)
     phases: list[UsePhase] = field(default_factory=list)
     pids: list[int] = field(default_factory=list)
+    pod_group: str | None = None
+    refused: str | None = None
 
 
 @dataclass(slots=True)
 class Workload:
-    """What Kueue knows of a batch job of one pod. It waits from ``created_at`` to ``reserved_at``, when its pod is made; where it was preempted
-    again from ``released_at``. leaked_from_at: since when it keeps its quota for nothing. finished_at with ``succeeded``: how it ended.
-    removed_at: when it left."""
+    """What Kueue knows of a batch job of one pod. It waits from ``created_at`` to ``reserved_at``, when its pod is made; where it was
+    preempted again from ``released_at``. leaked_from_at: since when it keeps its quota for nothing. finished_at with ``succeeded``: how it
+    ended. removed_at: when it left."""
 
     uid: str
     namespace: str
@@ -155,7 +159,8 @@ class Happening:
 
 @dataclass(slots=True)
 class GroundTruth:
-    """All of it, with the instants at which each collector looked. ``device_base_mib``: memory that a card shows without any process."""
+    """All of it, with the instants at which each collector looked. ``device_base_mib``: memory that a card shows without any process.
+    ``quotas``: cards by cluster queue where they are not shared by halves."""
 
     start_at: Instant
     end_at: Instant
@@ -170,6 +175,7 @@ class GroundTruth:
     happenings: list[Happening]
     device_base_mib: int
     workloads: list[Workload] = field(default_factory=list)
+    quotas: dict[str, int] = field(default_factory=dict)
 
     def to_json(self) -> bytes:
         """The truth as JSON, the same bytes for the same truth."""

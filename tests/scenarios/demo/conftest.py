@@ -20,7 +20,9 @@ from tests.scenarios.demo.demo_run import Demo, post
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Demo]:
     directory: Path = tmp_path_factory.mktemp("demo")
-    report = SimulatedDemo(directory, Settings(), post).run(DemoSpec(gpus=40, days=2, seed=7), lambda *_: None)
+    report = SimulatedDemo(directory, Settings(), post).run(
+        DemoSpec(gpus=40, days=2, seed=7, troubles=False), lambda *_: None
+    )
     truth = GroundTruth.from_json((directory / FOLDER / TRUTH).read_bytes())
     with Store.open(directory) as store:
         yield Demo(report, truth, store)

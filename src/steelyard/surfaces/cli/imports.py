@@ -130,6 +130,13 @@ def _demo(ports: Ports) -> Callable[..., None]:
         gpus: Annotated[int, typer.Option("--gpus", min=1, max=100_000, help=_("How many GPUs."))] = 64,
         days: Annotated[int, typer.Option("--days", min=1, max=3_650, help=_("How many days."))] = 14,
         seed: Annotated[int, typer.Option("--seed", min=0, help=_("The seed that fixes everything."))] = 7,
+        troubles: Annotated[
+            bool,
+            typer.Option(
+                "--troubles/--no-troubles",
+                help=_("Beside it a small cluster of that name in which twelve things are wrong."),
+            ),
+        ] = True,
         live: Annotated[
             bool,
             typer.Option(
@@ -147,7 +154,7 @@ def _demo(ports: Ports) -> Callable[..., None]:
             ports.live_demo(data).run(DemoSpec(gpus, days, seed), listen, telling(data, as_json))
             return
         with progress_bar() as progress:
-            report = ports.demo(data).run(DemoSpec(gpus, days, seed), progress)
+            report = ports.demo(data).run(DemoSpec(gpus, days, seed, troubles), progress)
         query = ports.query(data)
         answers = [
             query.answer(1, Question(by=("tenant",))),

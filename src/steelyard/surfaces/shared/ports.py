@@ -137,11 +137,13 @@ class Reconciler(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class DemoSpec:
-    """A simulated estate: how many GPUs and days, and the seed that fixes everything."""
+    """A simulated estate: how many GPUs and days, and the seed that fixes everything. ``troubles``: beside it a small cluster in which
+    things are wrong."""
 
     gpus: int = 64
     days: int = 14
     seed: int = 7
+    troubles: bool = True
 
 
 class Demo(Protocol):
