@@ -22,8 +22,8 @@ def state(
 
 
 def state_story() -> Estate:
-    """infer (a quarter of the first card) is bound by memory, the notebook (half of it, 09:00 to 11:30) idles since 10:00, train (the second card, 08:30 to
-    11:00) works, hangs, and is not measured; a request for two cards waits for quota from 09:00 to the end."""
+    """infer (a quarter of the first card) is bound by memory, the notebook (half of it, 09:00 to 11:30) idles since 10:00, train (the second card,
+    08:30 to 11:00) works, hangs, and is not measured; a request for two cards waits for quota from 09:00 to the end."""
     estate = small_story()
     estate.demand("team-b/waiting", gpus=2)
     estate.wait("team-b/waiting", "09:00", None, gpus=2)

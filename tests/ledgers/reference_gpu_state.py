@@ -391,7 +391,6 @@ def held_parts(world: World) -> dict[Any, dict[tuple[str, str | None, str], int]
     found: dict[Any, dict[tuple[str, str | None, str], int]] = {}
     for head, whole in wholes.items():
         states = {state: product // 1_000_000 for state, product in products[head].items()}
-        states = {state: amount for state, amount in states.items()}
         rest = whole // 1_000_000 - sum(states.values())
         if rest > 0:
             states["held_unknown", "telemetry", "occupancy"] = rest

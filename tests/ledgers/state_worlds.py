@@ -301,8 +301,7 @@ def world_of(store: Store, held: list[Row], asked: list[Row], grain: int) -> Wor
         holdings=[
             {"unit_id": None, "gi": None, **row}
             for row in held
-            if row["known_to_at"] > row["started_at"]
-            and row["occupancy"] != "reserved"
+            if (row["known_to_at"] > row["started_at"] and row["occupancy"] != "reserved")
             or row["known_to_at"] > row["started_at"]
         ],
         waits=asked,

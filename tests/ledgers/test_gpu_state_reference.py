@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
-from steelyard.ledgers import windows as windowing
 from steelyard.ledgers.posting import ensure_ledgers
-from steelyard.ledgers.registry import GPU_STATE, SUPPLY, USAGE
 from steelyard.store import Store
 from tests.ledgers.reference_gpu_state import post_states
 from tests.ledgers.state_worlds import forget, posted, residuals, world_of, worlds

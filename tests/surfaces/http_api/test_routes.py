@@ -39,7 +39,9 @@ def test_an_answer_is_the_documented_json(served: World) -> None:
         jsonschema.validate(answer, schema)
         assert answer["question"] == entry.name
         assert answer["explain"]
-        table = next(table for table in answer["tables"] if table["name"] in ("groups", "consumption", "waits"))
+        table = next(
+            table for table in answer["tables"] if table["name"] in ("groups", "consumption", "states", "waits")
+        )
         assert [column["name"] for column in table["columns"]][:3] == ["tenant", second, third]
 
 

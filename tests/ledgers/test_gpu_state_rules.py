@@ -1,0 +1,174 @@
+"""What holds of the ledger of states whatever the world: lost samples make unknown time, runs grow backwards, no more is waited for
+than waits."""
+
+from __future__ import annotations
+
+import random
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from steelyard.facts.base import Fact
+from steelyard.facts.device_sample import DeviceSample
+from steelyard.ledgers import windows as windowing
+from steelyard.ledgers.posting import ensure_ledgers
+from steelyard.ledgers.registry import GPU_STATE
+from steelyard.ledgers.windows import changed_windows
+from steelyard.store import Store
+from tests.ledgers.reference_supply import Row
+from tests.ledgers.state_worlds import HOURS, estate, forget, posted, residuals, waits, worlds
+from tests.ledgers.supply_worlds import BASE, COMMON, HOUR, MINUTE
+
+SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large]
+UNKNOWN = ("held_unknown", "held_unattributed")
+BUSY = {"suspected_hang": "busy", "busy_not_working": "busy"}
+"""A lost sample may shorten a run of a suspected hang below its ten minutes, or let two of them touch: the two states are one here."""
+
+
+@pytest.fixture(scope="module")
+def store() -> Iterator[Store]:
+    with Store.open_memory() as opened:
+        ensure_ledgers(opened)
+        for name in ("holding", "wait"):
+            opened.execute(f"DROP VIEW ledger.{name}")
+        yield opened
+
+
+def sample(minute: int, engine: float, sm: float, dram: float, **more: Any) -> DeviceSample:
+    return DeviceSample(
+        **COMMON, natural_key="GPU-1", occurred_at=BASE + minute * MINUTE, device_uuid="GPU-1", interval_us=MINUTE, gr_active_ratio=engine,
+        sm_active_ratio=sm, dram_active_ratio=dram, **more,
+    )  # fmt: skip
+
+
+def held(pod: str = "p1", share: int = 1_000_000) -> Row:
+    return {
+        "cluster": "default", "pod_uid": pod, "place_kind": "device", "place_id": "GPU-1", "node": "n1", "device_uuid": "GPU-1",
+        "unit_kind": "gpu", "unit_id": None, "gi": None, "occupancy": "held", "share_ppm": share, "share_at_least_ppm": share,
+        "started_at": BASE, "running_at": BASE, "ended_at": BASE + HOURS * HOUR, "known_to_at": BASE + HOURS * HOUR,
+    }  # fmt: skip
+
+
+def by_state(rows: dict[Any, int]) -> dict[str, int]:
+    found: dict[str, int] = defaultdict(int)
+    for key, amount in rows.items():
+        if key[3] is not None:
+            found[BUSY.get(key[5], key[5])] += amount
+    return found
+
+
+TRIPLES = st.sampled_from(
+    [(0.0, 0.0, 0.0), (1.0, 0.75, 0.25), (1.0, 0.25, 0.75), (0.25, 0.125, 0.0), (1.0, 0.0, 0.0), (1.0, 0.5, 0.5)]
+)
+
+
+@given(
+    st.lists(TRIPLES, min_size=120, max_size=120),
+    st.sampled_from([("p1",), ("p1", "p2")]),
+    st.randoms(use_true_random=False),
+)
+@settings(deadline=None, max_examples=6, suppress_health_check=SLOW)
+def test_without_a_tenth_of_the_samples_held_time_moves_to_unknown_and_never_to_idle(
+    store: Store, triples: list[tuple[float, float, float]], pods: tuple[str, ...], chance: random.Random
+) -> None:
+    power = {"power_watts": 90.0, "power_limit_watts": 700.0}
+    samples: list[Fact] = [sample(minute, *triple, **power) for minute, triple in enumerate(triples)]
+    holders = [held(pod, 1_000_000 // len(pods)) for pod in pods]
+    forget(store)
+    full = by_state(posted(store, [*estate(), *samples], holders, [], HOUR))
+    forget(store)
+    fewer = by_state(posted(store, [*estate(), *chance.sample(samples, 108)], holders, [], HOUR))
+    assert sum(full.values()) == sum(fewer.values())
+    assert all(fewer[state] <= full[state] for state in fewer if state not in UNKNOWN)
+    assert fewer["held_unknown"] == full["held_unknown"] + 12 * MINUTE
+
+
+@given(worlds(), st.lists(waits(), min_size=1, max_size=5))
+@settings(deadline=None, max_examples=6, suppress_health_check=SLOW)
+def test_no_more_is_waited_for_than_waits(store: Store, world: Any, asked: list[Row]) -> None:
+    facts, holders, _asked, grain = world
+    forget(store)
+    posted(store, facts, holders, asked, grain)
+    waited = store.rows("SELECT coalesce(sum(amount_gpu_us), 0) FROM ledger.gpu_state WHERE state = 'free_waiting'")[0][
+        0
+    ]
+    pending = store.rows(
+        "SELECT coalesce(sum((to_us - from_us)::HUGEINT * share_ppm // 1000000), 0) FROM dim.gpu_state_asked"
+    )[0][0]
+    assert waited <= pending
+    assert residuals(store) <= {0}
+
+
+@given(worlds(), st.integers(2, 3), st.randoms(use_true_random=False))
+@settings(deadline=None, max_examples=6, suppress_health_check=SLOW)
+def test_posted_bit_by_bit_and_twice_it_is_what_it_would_be_at_once(
+    store: Store, world: Any, rounds: int, chance: random.Random
+) -> None:
+    facts, holders, asked, grain = world
+    forget(store)
+    at_once = posted(store, facts, holders, asked, grain)
+    chance.shuffle(facts)
+    forget(store)
+    for number in range(rounds):
+        posted(store, facts[number::rounds], holders, asked, grain)
+    assert posted(store, [], holders, asked, grain) == at_once
+    entries = store.rows("SELECT count(*) FROM ledger.gpu_state_entry")
+    assert posted(store, [], holders, asked, grain) == at_once
+    assert store.rows("SELECT count(*) FROM ledger.gpu_state_entry") == entries
+
+
+HANG = {"power_watts": 90.0, "power_limit_watts": 700.0}
+
+
+def hang_minutes(rows: dict[Any, int]) -> int:
+    return sum(amount for key, amount in rows.items() if key[5] == "suspected_hang") // MINUTE
+
+
+def test_a_hang_is_suspected_after_ten_minutes_and_from_its_first_minute_on_across_hours(store: Store) -> None:
+    forget(store)
+    first = [sample(minute, 1.0, 0.0, 0.0, **HANG) for minute in range(54, 63)]
+    rows = posted(store, [*estate(), *first], [held()], [], HOUR)
+    assert (hang_minutes(rows), by_state(rows)["busy"]) == (0, 9 * MINUTE)
+    rows = posted(store, [sample(63, 1.0, 0.0, 0.0, **HANG)], [held()], [], HOUR)
+    assert hang_minutes(rows) == 10
+    assert {key[2] for key in rows if key[5] == "suspected_hang"} == {BASE, BASE + HOUR}
+
+
+@pytest.mark.parametrize(
+    ("between", "hangs"),
+    [
+        ([], 10),
+        ([sample(36, 1.0, 0.75, 0.0, **HANG)], 0),
+        ([sample(36, 1.0, 0.0, 0.0, power_watts=600.0, power_limit_watts=700.0)], 0),
+        ([sample(36, 1.0, 0.0, 0.0)], 10),  # its power is not known: it neither counts nor ends the run
+    ],
+)
+def test_a_gap_does_not_end_a_run_and_a_sample_that_speaks_against_it_does(
+    store: Store, between: list[Fact], hangs: int
+) -> None:
+    forget(store)
+    minutes = [*range(30, 35), *range(40, 45)]
+    run: list[Fact] = [sample(minute, 1.0, 0.0, 0.0, **HANG) for minute in minutes]
+    assert hang_minutes(posted(store, [*estate(), *run, *between], [held()], [], HOUR)) == hangs
+
+
+def test_windows_cut_the_same_states(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    facts = [*estate(), *(sample(minute, 1.0, 0.0, 0.0, **HANG) for minute in range(120))]
+    forget(store)
+    whole = posted(store, facts, [held()], [], HOUR)
+    monkeypatch.setattr(windowing, "WINDOW_US_MAX", HOUR)
+    forget(store)
+    assert posted(store, facts, [held()], [], HOUR) == whole
+    assert hang_minutes(whole) == 120
+
+
+def test_nothing_is_computed_again_for_hours_that_are_as_they_were(store: Store) -> None:
+    forget(store)
+    facts = [*estate(), *(sample(minute, 1.0, 0.75, 0.25) for minute in range(90))]
+    posted(store, facts, [held()], [], HOUR)
+    assert changed_windows(store, GPU_STATE, str(HOUR)) == []
+    assert changed_windows(store, GPU_STATE, "another") != []
