@@ -97,6 +97,12 @@ STATE: Final = {
 }
 """Dimensions of where GPU-time went: those of consumption, who stands behind a pod, and the state itself."""
 
+OVER_USE: Final = {
+    **POD_AND_PLACE,
+    **{name: _column(name) for name in ("person", "rule", "severity", "basis")},
+}
+"""Dimensions of over-use: those of consumption, who stands behind a pod, and the episode itself."""
+
 DEMAND: Final = ("cluster", "queue", "namespace", "tenant", "priority", "workload", "person")
 """Dimensions of what waits as one. They are grouped in SQL, where demands come by the million."""
 

@@ -12,6 +12,7 @@ from steelyard.answers import (
     q02_consumption,
     q03_utilisation,
     q06_scheduling,
+    q07_overuse,
     queue_series,
     state_series,
 )
@@ -118,6 +119,20 @@ ANSWERS: Final[tuple[Entry, ...]] = (
         dimensions=tuple(sorted(dimensions.DEMAND)),
         conditions=q06_scheduling.CONDITIONS,
         example="steelyard q6 --from 2026-11-01T00:00:00Z --to 2026-12-01T00:00:00Z --by queue,priority",
+    ),
+    Entry(
+        number=7,
+        stem="q07_overuse",
+        title=q07_overuse.title,
+        title_zh="谁用的比授予的多",
+        takes="window",
+        spec=q07_overuse.OveruseSpec,
+        function=q07_overuse.answer,
+        units={name: unit for name, (unit, _method) in q07_overuse.METHODS.items()},
+        metrics=("steelyard_overuse_episodes", "steelyard_overuse_gpu_seconds"),
+        sources=("kubernetes pods", "gpu inventory", "gpu process memory"),
+        dimensions=tuple(sorted(dimensions.OVER_USE)),
+        example="steelyard q7 --from 2026-11-01T00:00:00Z --to 2026-12-01T00:00:00Z --by tenant,node",
     ),
 )
 
