@@ -31,8 +31,11 @@ def posting_parameters(settings: Settings) -> PostingParameters:
         model_weights=weights,
         person_annotations=settings.person_annotations,
         contacts=tuple(sorted(settings.contacts.items())),
-        contact_annotations=settings.contact_annotations,
         state=settings.state.thresholds(),
+        over_use=settings.over_use.thresholds(),
+        exempt_namespaces=settings.over_use.exempt_namespaces,
+        exempt_processes=settings.over_use.exempt_processes,
+        contact_annotations=settings.contact_annotations,
     )
 
 

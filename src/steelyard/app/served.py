@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from steelyard.answers import deviation_series, listings, queue_series, state_series
+from steelyard.answers import deviation_series, listings, overuse_series, queue_series, state_series
 from steelyard.answers.contract import Answer
 from steelyard.answers.fragmentation import free_share_ratios
 from steelyard.app.asking import answer_over, capacity_over, check_posted, reconcile_over, story_over
@@ -59,6 +59,7 @@ class Served:
         self._settings = settings
         self._clock = clock
         self._states: state_series.StateSeries = {}
+        self._over_use: overuse_series.OveruseSeries = {}
         self._books: tuple[listings.Books, queue_series.QueueSeries, deviation_series.DeviationSeries] | None = None
         self._ratios: Mapping[tuple[str, str], float] = {}
         self._books_lock = threading.Lock()
@@ -161,8 +162,9 @@ class Served:
                     )
                     self._ratios = _ratios(reader)
                     self._states = state_series.state_series(reader)
+                    self._over_use = overuse_series.overuse_series(reader)
                 found, queues, deviations = self._books
-                ratios, states = self._ratios, self._states
+                ratios, states, over_use = self._ratios, self._states, self._over_use
         return Standing(
             found.posted_at,
             found.as_of,
@@ -174,6 +176,7 @@ class Served:
             deviations,
             ratios,
             states,
+            over_use,
         )
 
 

@@ -18,6 +18,7 @@ from zoneinfo import ZoneInfo
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, SettingsError
 
+from steelyard.app.over_use_settings import OverUseSetting
 from steelyard.app.retention_settings import RetentionSetting
 from steelyard.app.source_settings import (
     AuditLogSetting,
@@ -108,7 +109,7 @@ class Settings(BaseSettings):
     the zones in which the scheduler's handshake stamps and the hosts'
     nvidia-smi stamps are written. prof_suspect_util_percent: a card busier than this whose profiling counters read 0 or nothing has dead counters,
     no idle job. scrape, prometheus, kubernetes, audit_log: what ``steelyard serve`` collects. state: where the
-    rules of Q3's states draw their lines.
+    rules of Q3's states draw their lines. over_use: from where on use above a grant is over-use (Q7).
     """
 
     model_config = SettingsConfigDict(
@@ -140,6 +141,7 @@ class Settings(BaseSettings):
     collection: CollectionSetting = Field(default_factory=CollectionSetting)
     retention: RetentionSetting = Field(default_factory=RetentionSetting)
     state: StateSetting = Field(default_factory=StateSetting)
+    over_use: OverUseSetting = Field(default_factory=OverUseSetting)
 
     @model_validator(mode="before")
     @classmethod

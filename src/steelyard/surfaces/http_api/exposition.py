@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from importlib.metadata import version
 from typing import Final
 
+from steelyard.answers import overuse_series
 from steelyard.answers.state_series import METRIC
 from steelyard.primitives.instant import SECOND_US
 from steelyard.primitives.unknown import Unknown
@@ -61,6 +62,7 @@ def exposition(standing: Standing, traffic: Traffic, collectors: Sequence[Collec
         *_of_deviations(standing),
         *_of_free_shares(standing),
         _family(METRIC, "gauge", "GPU-time of the last booked day, by state and cause.", _of_states(standing)),
+        *_of_over_use(standing),
     ]
     return "".join(families).encode("utf-8")
 
@@ -70,6 +72,18 @@ def _of_states(standing: Standing) -> Sequence[Sample]:
         ({"cluster": cluster, "state": state, "cause": cause}, amount / SECOND_US)
         for (cluster, state, cause), amount in standing.states.items()
     ]
+
+
+def _of_over_use(standing: Standing) -> Iterable[str]:
+    """Episodes that go on or ended within a day, and what they took."""
+    names = [
+        ({"cluster": cluster, "rule": rule, "severity": severity}, found)
+        for (cluster, rule, severity), found in standing.over_use.items()
+    ]
+    counts = [(labels, episodes) for labels, (episodes, _taken) in names]
+    yield _family(overuse_series.EPISODES, "gauge", "Episodes of over-use that go on or ended within a day.", counts)
+    taken = [(labels, taken_us / SECOND_US) for labels, (_episodes, taken_us) in names]
+    yield _family(overuse_series.GPU_SECONDS, "gauge", "GPU-time above grants of those episodes, seconds.", taken)
 
 
 def _of_deviations(standing: Standing) -> Iterable[str]:

@@ -12,7 +12,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from steelyard.answers import jobs, scheduling_cases, scheduling_waits
+from steelyard.answers import jobs, q07_overuse, scheduling_cases, scheduling_waits
 from steelyard.answers.contract import Answer, Figure, Table, Value
 from steelyard.answers.registry import Entry
 from steelyard.definitions.gpu_state import HELD_BY_TRIPLE, OTHER_HELD
@@ -156,6 +156,12 @@ WALLS: Final[dict[str, Wall]] = {
                 }
             ),
         },
+        findings_narrowed=True,
+    ),
+    "q7": Wall(
+        figures=frozenset(q07_overuse.METHODS) - {"cards_without_processes_count"},
+        coverages=frozenset(q07_overuse.METHODS) - {"cards_without_processes_count"},
+        hidden_columns=dict.fromkeys(("violations", "exposed", "groups", "unmeasured"), frozenset()),
         findings_narrowed=True,
     ),
 }

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from steelyard.answers.deviation_series import DeviationSeries
+from steelyard.answers.overuse_series import OveruseSeries
 from steelyard.answers.queue_series import QueueSeries
 from steelyard.answers.state_series import StateSeries
 from steelyard.primitives.instant import Instant
@@ -96,7 +97,8 @@ class Standing:
     """How the books stand as of the last posting. All None or Unknown where nothing was posted yet. ``coverage``: observed share of the
     supply over the last day that is known, 0 to 1. ``agents_known``: node agents heard of in the last day (None: none ever was), of which
     ``agents_silent`` for five minutes were not. ``queues``, ``deviations``: what monitoring is told of queues and deviations.
-    ``free_share_ratios``: (metric, measure) -> how much of what is free no typical request can use. ``states``: GPU-time of the last booked day."""
+    ``free_share_ratios``: (metric, measure) -> how much of what is free no typical request can use. ``states``: GPU-time of the last booked day.
+    ``over_use``: episodes of the last day that is known."""
 
     posted_at: Instant | None = None
     as_of: Instant | None = None
@@ -108,6 +110,7 @@ class Standing:
     deviations: DeviationSeries = field(default_factory=DeviationSeries)
     free_share_ratios: Mapping[tuple[str, str], float] = field(default_factory=dict)
     states: StateSeries = field(default_factory=dict)
+    over_use: OveruseSeries = field(default_factory=dict)
 
 
 class Health(Protocol):
