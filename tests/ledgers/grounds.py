@@ -39,6 +39,7 @@ def _least(found: Iterable[frozenset[str]]) -> Grounds:
     return frozenset(one for one in every if not any(other < one for other in every))
 
 
+@cache
 def grounds_of(sql: str) -> Grounds:
     """Every least ground of a SELECT, by qualified names of tables."""
     return _of_query(sqlglot.parse_one(sql, read="duckdb"), {})
