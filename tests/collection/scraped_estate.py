@@ -12,6 +12,8 @@ from steelyard.answers.q01_holders import HoldersSpec
 from steelyard.answers.q01_holders import answer as holders
 from steelyard.answers.q02_consumption import ConsumptionSpec
 from steelyard.answers.q02_consumption import answer as consumption
+from steelyard.answers.q03_utilisation import UtilisationSpec
+from steelyard.answers.q03_utilisation import answer as utilisation
 from steelyard.app.collectors.rounds import Round
 from steelyard.app.importer import FileImporter
 from steelyard.app.metric_readers import read_points
@@ -120,6 +122,11 @@ class ScrapedEstate:
         """How much, over all known time."""
         self._post()
         return consumption(self.store, ConsumptionSpec(**spec))
+
+    def q3(self, **spec: Any) -> Answer:
+        """What the held cards did, over all known time."""
+        self._post()
+        return utilisation(self.store, UtilisationSpec(**spec))
 
     def found(self, code: str) -> list[FindingNote]:
         """The findings of one code, as Q2 tells them; Q1 tells the same."""

@@ -49,7 +49,7 @@ def _tables() -> tuple[tuple[str, frozenset[str]], ...]:
 
 
 def reader_of(name: str) -> str | None:
-    """The reader of a metric: ``dcgm``, ``hami``, ``queue_metrics``, ``inference_server``, ``agent_metrics``, ``host_metrics``; None: nobody reads it."""
+    """The reader of a metric (``dcgm``, ``hami``, ``queue_metrics``, ``inference_server``, ``agent_metrics``, ``host_metrics``); None: nobody's."""
     if name.startswith(_DCGM_PREFIXES):
         return DCGM
     if name.startswith(_AGENT_PREFIXES):

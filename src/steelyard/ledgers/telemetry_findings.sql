@@ -182,12 +182,13 @@ alive AS (
     WHERE ended_at IS NULL OR ended_at >= (SELECT min(now_at) FROM latest_round) - INTERVAL 1 HOUR
 ),
 
--- A card at work while every pod was seen and none of them holds it, nor any card of its node that is not told.
-used_by_nobody AS (
+-- A card in use while every pod was seen and none of them holds it, nor any card of its node that is not told. A card that nobody uses shows
+-- less than 1 GiB (what a driver reserves, where it counts that as used).
+unheld AS (
     SELECT recent.cluster, recent.device_uuid, card.node, recent.occurred_at, recent.util_ratio, recent.gr_ratio, recent.memory_mib
     FROM recent
     JOIN dim.device AS card ON card.cluster = recent.cluster AND card.device_uuid = recent.device_uuid AND card.valid_to_at IS NULL
-    WHERE (recent.util_ratio >= 0.05 OR recent.gr_ratio >= 0.05)
+    WHERE (recent.util_ratio >= 0.05 OR recent.gr_ratio >= 0.05 OR recent.memory_mib >= 1024)
         AND EXISTS (
             SELECT 1
             FROM fact.source_status AS status
@@ -205,6 +206,93 @@ used_by_nobody AS (
                     OR (alive.device_uuid IS NULL AND (alive.node = card.node OR alive.place_kind = 'cluster'))
                 )
         )
+),
+
+-- The last complete look at the processes of such a card, within an hour of its sample: by the agent, or in a form of nvidia-smi that lists them.
+looked AS (
+    SELECT unheld.cluster, unheld.device_uuid, max(look.occurred_at) AS looked_at, arg_max(look.source, look.occurred_at) AS source
+    FROM unheld
+    JOIN (
+        SELECT cluster, source, occurred_at, substr(scope, 6) AS node, CAST(NULL AS VARCHAR) AS device_uuid
+        FROM fact.source_status
+        WHERE source = 'agent' AND kind = 'nvml' AND status = 'ok'
+        UNION ALL
+        SELECT cluster, source, occurred_at, node, device_uuid
+        FROM fact.device
+        WHERE source = 'nvidia_smi' AND (encoding LIKE 'xml%' OR encoding IN ('smi_table', 'smi_q'))
+    ) AS look
+        ON look.cluster = unheld.cluster AND coalesce(look.device_uuid = unheld.device_uuid, look.node = unheld.node)
+        AND look.occurred_at BETWEEN unheld.occurred_at - INTERVAL 1 HOUR AND unheld.occurred_at + INTERVAL 1 HOUR
+    GROUP BY unheld.cluster, unheld.device_uuid
+),
+
+-- Memory or work that no living process has: what a process left behind (its name cannot be read, its pid is gone), or nothing at all.
+orphan AS (
+    SELECT unheld.cluster, unheld.device_uuid, unheld.node, unheld.occurred_at, unheld.util_ratio, unheld.memory_mib, looked.looked_at,
+        owner.namespace, owner.pod, owner.ended_at
+    FROM unheld
+    JOIN looked ON looked.cluster = unheld.cluster AND looked.device_uuid = unheld.device_uuid
+    LEFT JOIN (
+        SELECT cluster, device_uuid, arg_max(namespace, ended_at) AS namespace, arg_max(pod, ended_at) AS pod, max(ended_at) AS ended_at
+        FROM ledger.holding
+        WHERE device_uuid IS NOT NULL AND ended_at IS NOT NULL AND occupancy = 'held'
+        GROUP BY cluster, device_uuid
+    ) AS owner
+        ON owner.cluster = unheld.cluster AND owner.device_uuid = unheld.device_uuid
+    WHERE NOT EXISTS (
+            SELECT 1
+            FROM fact.process_sample AS process
+            WHERE process.cluster = unheld.cluster AND process.device_uuid = unheld.device_uuid AND process.source = looked.source
+                AND process.occurred_at = looked.looked_at
+                AND NOT coalesce(json_extract_string(process.unknown, '$.pod_uid') LIKE 'no such process%', FALSE)
+                AND json_extract_string(process.unknown, '$.process_name') IS NULL
+        )
+),
+
+used_by_nobody AS (
+    SELECT unheld.*
+    FROM unheld
+    ANTI JOIN orphan ON orphan.cluster = unheld.cluster AND orphan.device_uuid = unheld.device_uuid
+    WHERE unheld.util_ratio >= 0.05 OR unheld.gr_ratio >= 0.05
+),
+
+-- A profiler on a node whose cards share one set of profiling counters (before Hopper): it blanks or zeroes them on all of its cards.
+profiler AS (
+    SELECT
+        process.cluster, card.node, min(process.process_name) AS process_name, min(process.occurred_at) AS first_at, max(process.occurred_at) AS last_at,
+        string_agg(DISTINCT card.device_uuid, ',') AS cards
+    FROM fact.process_sample AS process
+    JOIN dim.device AS card
+        ON card.cluster = process.cluster AND card.device_uuid = process.device_uuid AND card.valid_to_at IS NULL
+    WHERE regexp_matches(lower(process.process_name), '(^|[/ ])(nsys|ncu|nvprof|nsight-sys|nsight-compute|nv-nsight[a-z-]*|dcgmproftester[0-9]*)(\.bin)?($| )')
+        AND card.node IS NOT NULL AND NOT regexp_matches(lower(coalesce(card.model, '')), '(h100|h200|h800|h20|gh200|b100|b200|b300|gb200|gb300|rtx pro)')
+        AND process.occurred_at BETWEEN (SELECT min(now_at) FROM latest_round) - INTERVAL 1 DAY AND (SELECT horizon_at FROM dim.parameter)
+    GROUP BY process.cluster, card.node
+),
+
+-- Xids of the kernel's log of which DCGM, which was looking, showed none with that number since: the log wins.
+logged_xid AS (
+    SELECT log.cluster, coalesce(log.device_uuid, card.device_uuid) AS device_uuid, log.code, log.occurred_at
+    FROM fact.event AS log
+    LEFT JOIN dim.device AS card
+        ON log.device_uuid IS NULL AND card.cluster = log.cluster AND card.node = log.node AND card.pci_address = log.pci_address
+        AND card.valid_to_at IS NULL
+    WHERE log.kind = 'xid' AND log.source <> 'dcgm' AND log.code <> 45
+),
+
+unseen_xid AS (
+    SELECT log.cluster, log.device_uuid, max(log.occurred_at) AS last_at,
+        string_agg(DISTINCT CAST(log.code AS VARCHAR), ', ' ORDER BY CAST(log.code AS VARCHAR)) AS codes
+    FROM logged_xid AS log
+    JOIN exported ON exported.cluster = log.cluster AND exported.device_uuid = log.device_uuid
+    JOIN last_sample ON last_sample.cluster = log.cluster AND last_sample.device_uuid = log.device_uuid AND last_sample.last_at > log.occurred_at
+    WHERE NOT EXISTS (
+            SELECT 1
+            FROM fact.event AS shown
+            WHERE shown.cluster = log.cluster AND shown.device_uuid = log.device_uuid AND shown.kind = 'xid_last_seen' AND shown.code = log.code
+                AND shown.occurred_at >= log.occurred_at - INTERVAL 1 HOUR
+        )
+    GROUP BY log.cluster, log.device_uuid
 ),
 
 -- Whose the processes on such a card are, by any of the names under which sources speak of a pod.
@@ -342,6 +430,34 @@ found AS (
         )
     FROM used_by_nobody AS used
     LEFT JOIN process ON process.cluster = used.cluster AND process.device_uuid = used.device_uuid
+    UNION ALL
+    SELECT
+        cluster, 'orphaned_memory', 'warning', 'device ' || device_uuid,
+        coalesce(CAST(memory_mib AS VARCHAR) || ' MiB in use', 'at work') || ' without a living process and without a holder'
+        || coalesce('; last owner ' || coalesce(namespace || '/', '') || pod || ', ended ' || strftime(ended_at, '%Y-%m-%dT%H:%M:%SZ'), '; no owner is known')
+        || ': nobody is charged for it; the node needs cleaning (a process in state D, a stale client of the driver, else a reset of the card)',
+        json_object(
+            'node', node, 'memory_used_mib', memory_mib, 'util_gpu_ratio', util_ratio, 'seen_at', CAST(occurred_at AS VARCHAR),
+            'processes_looked_at', CAST(looked_at AS VARCHAR), 'last_owner', coalesce(namespace || '/', '') || pod,
+            'last_owner_ended_at', CAST(ended_at AS VARCHAR), 'check', 'fuser -v /dev/nvidia* on ' || node
+        )
+    FROM orphan
+    UNION ALL
+    SELECT
+        cluster, 'prof_suspect_profiler', 'warning', 'node ' || node,
+        'a profiler (' || process_name || ') runs on it: before Hopper it takes the profiling counters of all cards of the node, which then read 0 or nothing; '
+        || 'what 1001 to 1005 say of that time is not to be trusted',
+        json_object(
+            'process_name', process_name, 'first_at', CAST(first_at AS VARCHAR), 'last_at', CAST(last_at AS VARCHAR), 'devices', cards,
+            'check', 'ps -e on ' || node
+        )
+    FROM profiler
+    UNION ALL
+    SELECT
+        cluster, 'xid_not_seen_by_dcgm', 'info', 'device ' || device_uuid,
+        'the kernel''s log has Xid ' || codes || ', DCGM did not see it: its gauge keeps one number and hides others, so the log counts',
+        json_object('codes', codes, 'last_at', CAST(last_at AS VARCHAR), 'check', 'dmesg | grep Xid')
+    FROM unseen_xid
     UNION ALL
     SELECT
         cluster, 'label_without_holding', 'info', 'device ' || device_uuid,
