@@ -87,6 +87,7 @@ class ChurningCluster:
     _epoch: int = 0
     _forgets: bool = False
     _next_slot: int = 0
+    _listed: list[bytes] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         now = time.time_ns() // 1_000
@@ -188,11 +189,14 @@ class ChurningCluster:
         )
 
     def _page(self, limit: int, token: str) -> bytes:
+        """A page of the pods as of the list's own version, whatever changed since its first page, as an API server pages."""
         version, _, start_text = token.partition(":")
         start, at = int(start_text), int(version) or self.version
+        if start == 0:
+            self._listed = [text for _, _, text in self._live]
         end = min(start + limit, self.pods)
         then = b"" if end == self.pods else b',"continue":"%d:%d"' % (at, end)
-        items = b",".join(text for _, _, text in self._live[start:end] if text)
+        items = b",".join(text for text in self._listed[start:end] if text)
         return b'{"kind":"PodList","metadata":{"resourceVersion":"%d"%s},"items":[%s]}' % (at, then, items)
 
     async def _watch(self, writer: asyncio.StreamWriter, version: int, timeout_seconds: float) -> None:
