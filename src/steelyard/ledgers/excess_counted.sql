@@ -58,7 +58,7 @@ doubted AS (
 SELECT
     doubted.cluster, doubted.device_uuid, doubted.pod_uid, doubted.instant_us,
     CASE
-        WHEN NOT doubted.is_doubtful
+        WHEN NOT doubted.is_doubtful AND doubted.counted_mib IS NOT NULL
             THEN least(
                 doubted.counted_mib,
                 CASE WHEN doubted.instant_us - board.instant_us < threshold.shown_us THEN board.used_mib END
