@@ -18,6 +18,7 @@ from typing import Final
 
 from steelyard.answers import grounds
 from steelyard.answers.contract import Answer, Column, Evidence, Figure, Table, Value
+from steelyard.answers.dimensions import Filter
 from steelyard.answers.free_shares import FreeShares, free_shares, statements
 from steelyard.answers.reading import Reading, Rows
 from steelyard.answers.request_classes import TypicalRequests, class_table, typical_requests
@@ -72,7 +73,7 @@ FIGURES: Final[Mapping[str, tuple[str, str]]] = {
 @dataclass(frozen=True, slots=True)
 class FragmentationSpec:
     """As asked: ``at`` None = the last instant that is known. ``days``: typical requests are those of so many days before it. ``cluster``, ``node``,
-    ``model``: of these alone."""
+    ``model``: of these alone; ``where``: of cards that meet these conditions (on cluster, node and model)."""
 
     at: Instant | None = None
     days: int = TYPICAL_DAYS
@@ -80,6 +81,7 @@ class FragmentationSpec:
     node: str | None = None
     model: str | None = None
     explain: bool = False
+    where: Sequence[Filter] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,13 +171,17 @@ def free_share_ratios(rows: Rows) -> dict[tuple[str, str], float]:
 def _scoped(free: FreeShares, spec: FragmentationSpec) -> FreeShares:
     """Only what is asked about."""
     wanted = {name: value for name in ("cluster", "node") if (value := getattr(spec, name)) is not None}
-    if not wanted and spec.model is None:
+    if not wanted and spec.model is None and not spec.where:
         return free
     shares = [
         share
         for share in free.shares
         if all(getattr(share, name) == value for name, value in wanted.items())
         and (spec.model is None or spec.model.casefold() in (share.card.model or "").casefold())
+        and all(
+            condition.admits({"cluster": share.cluster, "node": share.node, "model": share.card.model})
+            for condition in spec.where
+        )
     ]
     return replace(free, shares=shares, supply_ppm=WHOLE_PPM * len(shares))
 

@@ -30,6 +30,7 @@ from steelyard.primitives.unknown import Unknown
 
 SQL: Final = Path(__file__).with_suffix(".sql")
 VERSION: Final = "1"
+NAME: Final = "right_sizing"
 HEADROOM_PERCENT: Final = 20
 COVERAGE_PERCENT_MIN: Final = 95
 DAYS_DEFAULT: Final = 7
@@ -66,14 +67,14 @@ COLUMNS: Final = (
 @dataclass(frozen=True, slots=True)
 class RightSizingSpec:
     """``window`` None: the last ``DAYS_DEFAULT`` days that are known. ``namespace``, ``cluster``: of these alone. ``tenant``: who asks sees that
-    tenant's
-    workloads alone."""
+    tenant's workloads alone. ``pods``: of these alone (cluster, uid), None = all."""
 
     window: Window | None = None
     cluster: str | None = None
     namespace: str | None = None
     explain: bool = False
     tenant: str | None = None
+    pods: frozenset[tuple[str, str]] | None = None
 
 
 @dataclass(slots=True)
@@ -99,6 +100,11 @@ def title() -> str:
     return _("What each workload was granted and needed, and how to set it right")
 
 
+def advice() -> str:
+    """What to do with a patch that gives memory back."""
+    return _("apply a patch to one replica first and watch it for a day")
+
+
 def statements() -> tuple[Path, ...]:
     """The files whose statements ``right_sizing`` runs."""
     return (SQL,)
@@ -112,7 +118,7 @@ def answer(rows: Rows, spec: RightSizingSpec) -> Answer:
     times = grounds.known_times(reading)
     first = min(time.first for time in times)
     known = Window(first, max(first + 1, *(time.last for time in times)))
-    window = _window(spec, known, grain_us_of(reading))
+    window = whole_grains(spec.window, known, grain_us_of(reading))
     table = right_sizing(reading, window, spec)
     columns = [column.name for column in table.columns]
     verdicts = [row[columns.index("verdict")] for row in table.rows]
@@ -150,14 +156,14 @@ def answer(rows: Rows, spec: RightSizingSpec) -> Answer:
                 "nvidia-smi --query-compute-apps=gpu_uuid,pid,used_memory --format=csv",
             )
         ],
-        next_actions=[_("apply a patch to one replica first and watch it for a day")] if "shrink" in verdicts else [],
+        next_actions=[advice()] if "shrink" in verdicts else [],
         explain=dict(reading.ran) if spec.explain and spec.tenant is None else {},
     )
 
 
-def _window(spec: RightSizingSpec, known: Window, grain_us: int) -> Window:
-    """Whole grains. Raises UsageError where the window has none of the known time."""
-    start, end = (spec.window.start, spec.window.end) if spec.window else (known.end - DAYS_DEFAULT * DAY_US, known.end)
+def whole_grains(window: Window | None, known: Window, grain_us: int) -> Window:
+    """The grains that ``window`` touches in the known time, None: in its last ``DAYS_DEFAULT`` days. Raises UsageError where it has none of it."""
+    start, end = (window.start, window.end) if window else (known.end - DAYS_DEFAULT * DAY_US, known.end)
     start, end = max(start, known.start), min(end, known.end)
     if start >= end:
         raise UsageError(_("the window has no part of the time that is known"))
@@ -174,8 +180,7 @@ def _returned(table: Table) -> int:
 
 def right_sizing(reading: Reading, window: Window, spec: RightSizingSpec | None = None) -> Table:
     """One row per workload that held cards in the window (whole grains), in the columns of ``COLUMNS``; what returns most memory first. ``reading``
-    has
-    the statements of ``statements``."""
+    has the statements of ``statements``."""
     bounds = {"from_us": window.start, "to_us": window.end}
     used: dict[tuple[str, str, str | None], list[Record]] = {}
     for row in reading.run("rightsize_used", **bounds):
@@ -189,11 +194,13 @@ def right_sizing(reading: Reading, window: Window, spec: RightSizingSpec | None 
         _add(need, row, used.get((row["cluster"], row["pod_uid"], row["device_uuid"]), ()))
     rows = [_row(key, need) for key, need in needs.items()]
     rows.sort(key=lambda row: (-_saving(row), [str(cell) for cell in row[:3]]))
-    return Table("right_sizing", COLUMNS, rows)
+    return Table(NAME, COLUMNS, rows)
 
 
 def _asked(row: Record, spec: RightSizingSpec) -> bool:
     wanted = {"cluster": spec.cluster, "namespace": spec.namespace, "tenant": spec.tenant}
+    if spec.pods is not None and (row["cluster"], row["pod_uid"]) not in spec.pods:
+        return False
     return all(value is None or row[name] == value for name, value in wanted.items())
 
 
