@@ -16,7 +16,7 @@ from typing import Final
 from steelyard.answers.contract import Column, Figure, Table, Value
 from steelyard.answers.dimensions import Filter
 from steelyard.answers.queue_waits import WaitScope, queue_waits
-from steelyard.answers.reading import Reading
+from steelyard.answers.reading import Reading, Record
 from steelyard.definitions import kaplan_meier
 from steelyard.primitives.i18n import _
 from steelyard.primitives.instant import HOUR_US, SECOND_US, Window
@@ -54,11 +54,12 @@ COLUMNS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """Figures, the table of what was pending, and its total in GPU-microseconds (None: not told apart as asked)."""
+    """Figures, the table of what was pending, and its total in GPU-microseconds (None: not told apart as asked). ``asking``: who asked, by cause."""
 
     figures: Sequence[Figure]
     table: Table
     pending_us: int | None
+    asking: Sequence[Record] = ()
 
 
 def demand_part(reading: Reading, window: Window, where: Sequence[Filter], supply_us: int) -> Demand:
@@ -100,7 +101,7 @@ def demand_part(reading: Reading, window: Window, where: Sequence[Filter], suppl
         (cause, Fraction(milli_us, 1000 * HOUR_US), requests, tenant, queue)
         for (cause, tenant, queue), (milli_us, requests) in ordered
     ]
-    return Demand(figures, Table("pending", COLUMNS, table), pending_us)
+    return Demand(figures, Table("pending", COLUMNS, table), pending_us, rows)
 
 
 def _workload(kind: str | None, name: str | None) -> str | None:
