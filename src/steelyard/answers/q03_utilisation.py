@@ -16,12 +16,17 @@ from typing import Final
 from steelyard.answers import (
     attribution_paths,
     dimensions,
+    fragmentation,
+    free_shares,
     grounds,
     queue_waits,
+    right_sizing,
     state_advice,
+    state_capacity,
     state_cards,
     state_demand,
     state_tables,
+    state_troubles,
 )
 from steelyard.answers.contract import Answer, Evidence, Figure, Series, Table, Value
 from steelyard.answers.dimensions import Dimension, Filter
@@ -60,6 +65,7 @@ METHODS: Final[Mapping[str, tuple[str, str]]] = {
     "wasted_ratio": ("1", f"{_STATE}: gpu_hours_wasted / held time whose state is known"),
     "held_ratio": ("1", f"{_STATE}: gpu_hours_held / gpu_hours_supply"),
     **state_demand.METHODS,
+    **fragmentation.FIGURES,
     "states_residual_gpu_us": (
         "GPU-us",
         f"{_STATE}: sum over places and grains of |supply - sum of states|, in integers",
@@ -102,7 +108,7 @@ def title() -> str:
 def answer(rows: Rows, spec: UtilisationSpec) -> Answer:
     """Where the GPU-time of ``spec.window`` went, over its whole grains.
 
-    Figures per state; tables ``states`` (by the chosen dimensions), ``causes``, ``idle_holders``, ``pending``, ``cards``, ``bases`` and
+    Figures per state; tables ``states`` (by the chosen dimensions), ``causes``, ``troubles``, ``idle_holders``, ``pending``, ``cards``, ``bases`` and
     ``attribution_paths``; one series per state. A time that no sample covers is held_unknown, never idle. Outside the known time every figure is
     Unknown. Raises UsageError for an unknown dimension, an empty window and an empty store. Method: definitions 4 and 5.
     """
@@ -110,7 +116,15 @@ def answer(rows: Rows, spec: UtilisationSpec) -> Answer:
         raise UsageError(
             _("a window must end after it starts: {window} holds no time at all").format(window=spec.window)
         )
-    reading = Reading(rows, SQL, grounds.SQL, dimensions.SQL, queue_waits.SQL_FILE)
+    reading = Reading(
+        rows,
+        *right_sizing.statements(),
+        SQL,
+        grounds.SQL,
+        dimensions.SQL,
+        queue_waits.SQL_FILE,
+        state_troubles.SQL_FILE,
+    )
     by = dimensions.chosen(spec.by, dimensions.STATE, reading)
     where = dimensions.filters(spec.where, dimensions.STATE, reading)
     times = grounds.known_times(reading)
@@ -126,11 +140,15 @@ def answer(rows: Rows, spec: UtilisationSpec) -> Answer:
         )
         return _assemble(spec, window, _unknown(reason), reading)
     reader = StateReader(reading, grains.whole)
-    return _assemble(spec, window, _parts(reading, reader, spec, by, where, grains, known), reading)
+    aside = Reading(rows, *free_shares.statements())
+    parts = _parts(reading, aside, reader, spec, by, where, grains, known)
+    reading.ran.update({f"{free_shares.SQL.stem}: {name}": sql for name, sql in aside.ran.items()})
+    return _assemble(spec, window, parts, reading)
 
 
 def _parts(
     reading: Reading,
+    aside: Reading,
     reader: StateReader,
     spec: UtilisationSpec,
     by: Sequence[Dimension],
@@ -138,7 +156,7 @@ def _parts(
     grains: Grains,
     known: Window,
 ) -> Parts:
-    """Each part in turn. A further one yields its figures (named in METHODS), tables and actions here."""
+    """Each part in turn. A further one yields its figures (named in METHODS), tables and actions here. ``aside`` has the statements of free share."""
     lines = reader.lines()
     if not spec.confined:
         dimensions.require_known(where, (line.record for line in lines), reading)
@@ -151,19 +169,38 @@ def _parts(
     window = grains.whole if grains.whole.end != INSTANT_MAX else Window(min(known.start, known.end), known.end)
     demand = state_demand.demand_part(reading, window, where, 0 if spec.confined else supply_us)
     causes = state_tables.causes_table(asked.lines, supply_us)
-    tables = [state_tables.states_table(asked.lines, by, supply_us), causes, idle, demand.table]
+    troubles, troubles_left = state_troubles.troubles_table(
+        reading, grains.whole, asked.lines, demand.asking, where, since, supply_us
+    )
+    tables = [state_tables.states_table(asked.lines, by, supply_us), causes, troubles, idle, demand.table]
     cards_left = 0
     if not spec.confined:
         cards, cards_left = _cards(reading, reader, where, grains)
         tables.append(cards)
-    tables += [state_tables.bases_table(asked.lines), attribution_paths.paths_table()]
+    free = state_capacity.free_part(aside, window, known, where, confined=spec.confined)
+    sizes = state_capacity.sizing_part(
+        reading, right_sizing.whole_grains(window, known, parameter_of(reading).grain_us), asked.lines
+    )
+    tables += [*free.tables, *sizes.tables, state_tables.bases_table(asked.lines), attribution_paths.paths_table()]
+    left_out = {
+        "troubles": troubles_left,
+        "idle_holders": idle_left,
+        "cards": cards_left,
+        right_sizing.NAME: sizes.left_out,
+    }
+    advice = state_advice.next_actions(asked.lines, worst, since, demand.table)
     return Parts(
-        figures=[*_figures(asked, supply_us, spec.confined), *demand.figures, _balance(reading, grains)],
+        figures=[
+            *_figures(asked, supply_us, spec.confined),
+            *demand.figures,
+            *free.figures,
+            _balance(reading, grains),
+        ],
         tables=tables,
         series=_series(reading, reader, where, grains),
         coverage=_coverage(asked),
-        blind_spots=_blind_spots(asked, grains, known, {"idle_holders": idle_left, "cards": cards_left}),
-        next_actions=state_advice.next_actions(asked.lines, worst, since, demand.table),
+        blind_spots=[*_blind_spots(asked, grains, known, left_out), *free.blind_spots],
+        next_actions=[*advice, *free.next_actions, *sizes.next_actions],
         names=frozenset(
             f"pod {line.record.get('namespace')}/{line.record.get('pod')}"
             for line in asked.lines
