@@ -113,6 +113,10 @@ def vcjob(seen: float, uid: str = "j1", **more: Any) -> Gang:
     )
 
 
+QUEUE_LABEL = '{"kueue.x-k8s.io/queue-name": "team-a-batch"}'
+MANAGED = '{"kueue.x-k8s.io/queue-name": "team-a-batch", "kueue.x-k8s.io/managed": "true"}'
+
+
 def pod_group(seen: float, uid: str = "g1", **more: Any) -> Gang:
     return workload(
         seen, uid, object_kind="PodGroup", object_group="scheduling.volcano.sh", queue="prod", cluster_queue=None,
@@ -348,6 +352,19 @@ CASES: dict[str, tuple[list[Fact], list[tuple[Any, ...]]]] = {
     "a pod of Kueue whose workload nobody saw tells no wait": (
         [pod(100, scheduled_at=30), owner(labels='{"kueue.x-k8s.io/managed": "true"}')],
         [("queue", 0, 30, "scheduled", "workload_not_seen")],
+    ),
+    "nor one that names a queue where workloads were never listed": (
+        [pod(100, scheduled_at=30), owner(labels=QUEUE_LABEL)], [("queue", 0, 30, "scheduled", "workload_not_seen")]
+    ),
+    "where they were listed and none is its own it waits for its scheduler": (
+        [pod(100, scheduled_at=30), owner(labels=QUEUE_LABEL), listed(100)], [("scheduler", 0, 30, "scheduled", None)]
+    ),
+    "but not where Kueue marked it as its own": (
+        [pod(100, scheduled_at=30), owner(labels=MANAGED), listed(100)],
+        [("queue", 0, 30, "scheduled", "workload_not_seen")],
+    ),
+    "whoever schedules it": (
+        [pod(100, scheduled_at=30, scheduler="hami-scheduler"), owner(labels='{"app": "x"}')], [("scheduler", 0, 30, "scheduled", None)]
     ),
     "pods of a workload are placed after each admission": (
         [

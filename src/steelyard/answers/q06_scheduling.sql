@@ -167,6 +167,29 @@ SELECT
   count(*) FILTER (WHERE outcome = 'waiting' AND never_fits) AS never_fits_count, count(*) FILTER (WHERE outcome = 'given_up') AS abandoned_count
 FROM requests;
 
+-- name: waits_lost
+-- Why waits cannot be recovered, and how many requests name a queue of Kueue that is not known to manage them (reason NULL).
+SELECT w.unknown_reason, count(*) AS waits_count
+FROM ledger.wait AS w
+LEFT JOIN dim.demand AS d ON $of_demands AND d.cluster = w.cluster AND d.demand_id = w.demand_id
+WHERE is_queueing(w.stage, w.demand_kind, w.unknown_reason) AND w.unknown_reason IS NOT NULL
+  AND w.started_at >= make_timestamp($from_us::BIGINT) AND w.started_at < make_timestamp($to_us::BIGINT)
+  AND is_among(w.cluster, $cluster_wanted) AND is_among(w.queue, $queue_wanted) AND is_among(w.namespace, $namespace_wanted)
+  AND is_among(d.tenant, $tenant_wanted) AND is_among(d.priority, $priority_wanted) AND is_among(d.person, $person_wanted)
+  AND is_among(d.workload_kind || '/' || d.workload_name, $workload_wanted) AND is_one_of(w.demand_id, $demand_id_wanted::VARCHAR[])
+GROUP BY w.unknown_reason
+UNION ALL
+SELECT NULL, count(*)
+FROM dim.demand AS d
+WHERE d.lacks_workload
+  AND coalesce(least(d.created_at, d.first_seen_at) >= make_timestamp($from_us::BIGINT), TRUE)
+  AND coalesce(least(d.created_at, d.first_seen_at) < make_timestamp($to_us::BIGINT), TRUE)
+  AND is_among(d.cluster, $cluster_wanted) AND is_among(d.queue, $queue_wanted) AND is_among(d.namespace, $namespace_wanted)
+  AND is_among(d.tenant, $tenant_wanted) AND is_among(d.priority, $priority_wanted) AND is_among(d.person, $person_wanted)
+  AND is_among(d.workload_kind || '/' || d.workload_name, $workload_wanted) AND is_one_of(d.demand_id, $demand_id_wanted::VARCHAR[])
+HAVING count(*) > 0
+ORDER BY 2 DESC, 1;
+
 -- name: fulfilment
 -- Of the waits that began in the window for no more than the queue's own quota: how many got it within the ceiling, how many may still.
 SELECT

@@ -106,6 +106,26 @@ def _row(
         Unknown(_("the request does not state it")) if row["gpu_milli"] is None else Fraction(row["gpu_milli"], 1_000),
         row["fit"],
         nobody if cause is None else cause,
-        "; ".join(change.text for change in found) if found else nobody,
+        _beyond_all_nodes(row) or ("; ".join(change.text for change in found) if found else nobody),
         row["cluster"],
     )
+
+
+def _beyond_all_nodes(row: Record) -> str | None:
+    """What would have to change where no node, even an empty one, has what is asked for; None where one has, or it is not known."""
+    if row["lacking"] is None:
+        return None
+    asked = f"{row['asked_count']} {row['fit_resource']}"
+    if row["lacking"] == "model":
+        return _("a node of model {model} must be added, or another model asked for: no node is of it").format(
+            model=row["fit_model"]
+        )
+    if row["lacking"] == "memory":
+        return _(
+            "ask for less memory or fewer cards in one pod, or add such a node: it asks for {asked} of {memory} MiB each, and the"
+            " most that any of {nodes} nodes has is {most}"
+        ).format(asked=asked, memory=row["fit_memory_mib"], nodes=row["nodes_count"], most=row["most_count"])
+    return _(
+        "ask for fewer in one pod, or add such a node: it asks for {asked}, and the most that any of {nodes} nodes has, even an empty"
+        " one, is {most}"
+    ).format(asked=asked, nodes=row["nodes_count"], most=row["most_count"])

@@ -6,9 +6,11 @@ WITH waiting AS (
     w.cluster, w.demand_id, w.demand_kind, w.stage, w.queue, w.namespace, w.gpu_milli, w.cause, w.unknown_reason, epoch_us(w.started_at) AS started_us,
     least(epoch_us(w.known_to_at), $to_us::BIGINT) AS known_to_us,
     w.fit,
+    f.resource AS fit_resource, f.asked_count, f.most_count, f.nodes_count, f.memory_mib AS fit_memory_mib, f.model AS fit_model, f.lacking,
     coalesce(d.name, w.demand_id) AS name, d.tenant, d.priority, d.person, d.workload_kind || '/' || d.workload_name AS workload
   FROM ledger.wait AS w
   LEFT JOIN dim.demand AS d ON d.cluster = w.cluster AND d.demand_id = w.demand_id
+  LEFT JOIN dim.node_fit AS f ON f.cluster = w.cluster AND f.demand_id = w.demand_id AND w.stage = 'scheduler' AND w.ended_at IS NULL
   WHERE w.stage IN ('queue', 'gate', 'scheduler', 'admission_check', 'backoff')
     AND w.started_at < make_timestamp($to_us::BIGINT) AND coalesce(w.ended_at >= make_timestamp($to_us::BIGINT), TRUE)
     AND w.known_to_at >= make_timestamp($from_us::BIGINT)

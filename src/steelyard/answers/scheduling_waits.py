@@ -131,7 +131,7 @@ def wait_part(reading: Reading, scope: DemandScope, fulfilment: Mapping[tuple[Va
         columns = (Column("age_seconds", "s"), Column("scheduled_ratio", "1"), Column("abandoned_ratio", "1"))
         ends = [(seconds(each.time_us), each.scheduled, each.abandoned) for each in waits.incidence]
         tables.append(Table("incidence", columns, ends))
-    spots = []
+    spots = _lost(reading, scope)
     if unsized:
         spots.append(
             _(
@@ -139,6 +139,29 @@ def wait_part(reading: Reading, scope: DemandScope, fulfilment: Mapping[tuple[Va
             ).format(count=unsized)
         )
     return WaitPart(figures, tables, coverage, int(counts["requests_count"]), spots)
+
+
+def _lost(reading: Reading, scope: DemandScope) -> list[str]:
+    """What of waits is not known, and why."""
+    rows = reading.run("waits_lost", of_demands=scope.asks_demands(), **scope.bound())
+    spots = []
+    reasons = [row for row in rows if row["unknown_reason"] is not None]
+    if reasons:
+        spots.append(
+            _("{count} waits cannot be recovered ({reasons}): they are in no estimate").format(
+                count=sum(row["waits_count"] for row in reasons),
+                reasons=", ".join(f"{row['unknown_reason']} {row['waits_count']}" for row in reasons),
+            )
+        )
+    spots += [
+        _(
+            "{count} pods bear the name of a queue and no Workload of theirs was seen: their wait is told as the scheduler's"
+            " (finding queue_label_without_workload)"
+        ).format(count=row["waits_count"])
+        for row in rows
+        if row["unknown_reason"] is None
+    ]
+    return spots
 
 
 def known_part(coverage: float | Unknown, waits_count: int, unsized_count: int) -> float | Unknown:

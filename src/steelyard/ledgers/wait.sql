@@ -156,12 +156,13 @@ explanations AS (
 )
 SELECT
   b.cluster, b.demand_id, b.demand_kind, b.namespace, b.queue, b.segment, b.stage, b.step_at AS started_at, b.ended_at, b.known_to_at, b.ended_by,
-  CASE WHEN q.fit = 'never_fits' THEN 'quota' WHEN w.verdict <> 'misconfigured' THEN w.cause END AS cause,
-  coalesce(q.fit, CASE WHEN w.verdict <> 'misconfigured' THEN w.verdict END) AS fit,
+  CASE WHEN q.fit = 'never_fits' THEN 'quota' WHEN f.demand_id IS NOT NULL THEN 'capacity' WHEN w.verdict <> 'misconfigured' THEN w.cause END AS cause,
+  coalesce(q.fit, CASE WHEN f.demand_id IS NOT NULL THEN 'never_fits' END, CASE WHEN w.verdict <> 'misconfigured' THEN w.verdict END) AS fit,
   b.gpu_milli,
   CASE b.basis_no WHEN 0 THEN 'object' WHEN 1 THEN 'audit' WHEN 2 THEN 'trace' WHEN 3 THEN 'event' ELSE 'watch' END AS basis,
   b.unknown_reason
 FROM bounded AS b
 LEFT JOIN explanations AS w ON w.demand_no = b.demand_no AND w.step_at = b.step_at AND w.stage = b.stage
 LEFT JOIN dim.quota_fit AS q ON q.cluster = b.cluster AND q.demand_id = b.demand_id AND b.stage = 'queue' AND b.ended_at IS NULL
+LEFT JOIN dim.node_fit AS f ON f.cluster = b.cluster AND f.demand_id = b.demand_id AND b.stage = 'scheduler' AND b.ended_at IS NULL
 WHERE NOT (b.stage = 'queue' AND b.ended_at IS NULL AND coalesce(w.verdict = 'misconfigured', FALSE))

@@ -1,4 +1,5 @@
--- What controllers say of a wait and what quotas say of it, where the two do not agree: the quotas win.
+-- What controllers say of a wait and what quotas say of it, where the two do not agree: the quotas win. And pods that name a queue which is not known to
+-- manage them.
 WITH found AS (
   SELECT
     cluster, 'fit_contradicts_words' AS code, 'warning' AS severity, lower(object_kind) || ' ' || namespace || '/' || name AS subject,
@@ -11,6 +12,29 @@ WITH found AS (
     ) AS evidence
   FROM dim.quota_fit
   WHERE said <> fit
+  UNION ALL
+  SELECT
+    fit.cluster, 'fit_contradicts_words', 'warning', 'pod ' || fit.namespace || '/' || fit.pod,
+    'its scheduler says that it has to wait, and it asks for more than any node has, even an empty one: no waiting helps',
+    json_object(
+      'resource', fit.resource, 'asked_count', fit.asked_count, 'most_count', fit.most_count, 'nodes_count', fit.nodes_count, 'memory_mib', fit.memory_mib,
+      'model', fit.model, 'lacking', fit.lacking, 'said', 'not_now', 'fit', 'never_fits'
+    )
+  FROM dim.node_fit AS fit
+  JOIN (
+    SELECT cluster, subject_uid, arg_max(verdict, (occurred_at, natural_key)) AS said
+    FROM fact.decision
+    WHERE subject_kind = 'Pod' AND verdict IN ('not_now', 'never_fits')
+    GROUP BY cluster, subject_uid
+  ) AS word ON word.cluster = fit.cluster AND word.subject_uid = fit.pod_uid AND word.said = 'not_now'
+  UNION ALL
+  SELECT
+    cluster, 'queue_label_without_workload', 'warning', 'localqueue ' || coalesce(namespace, '') || '/' || local_queue,
+    'pods bear the name of this queue, and among all Workloads that were listed there is none of theirs: whether Kueue manages them is not known, and their wait is told as the scheduler''s',
+    json_object('pods_count', count(*), 'one_of_them', min(name), 'namespace', namespace)
+  FROM dim.demand
+  WHERE lacks_workload
+  GROUP BY cluster, namespace, local_queue
 )
 SELECT
   found.cluster, 'ledger.wait' AS source, found.code || '/' || found.subject AS natural_key, parameter.as_of_at AS occurred_at,

@@ -16,6 +16,7 @@ from steelyard.primitives.instant import HOUR_US, MINUTE_US, SECOND_US, Instant
 from steelyard.simulation.demand import JOB, NOTEBOOK, SERVICE, Demand
 from steelyard.simulation.estate import random_uuid
 from steelyard.simulation.placement import Pool, pool_of
+from steelyard.simulation.queues import queue_of
 from steelyard.simulation.spec import SimulationSpec
 from steelyard.simulation.truth import TIME_SLICING, WHOLE, GrantTruth, Happening, Node, Pod, UsePhase
 
@@ -23,14 +24,20 @@ TOLERATION_US: Final = 300 * SECOND_US
 QUIET_US: Final = 10 * MINUTE_US
 """Nothing is bound so shortly before the end: whatever a binding leads to lies within the simulation."""
 
+_RECLAIM_US: Final = 7 * SECOND_US
 _ALPHABET: Final = "bcdfghjklmnpqrstvwxz2456789"
 
 
 class Life:
-    """Runs the demands through the nodes. After ``run``, ``pods`` and ``happenings`` are the truth and ``nodes`` bear their losses."""
+    """Runs the demands through the nodes. After ``run``, ``pods`` and ``happenings`` are the truth and ``nodes`` bear their losses.
+
+    ``requests``: what was asked of a queue. A pod is made of it when the queue lets it in, which is when its cards are free: some are not among
+    ``pods``. The first that finds none free, and nobody waiting before it, has cards of the other queue's reclaimed, where there are such.
+    """
 
     def __init__(self, spec: SimulationSpec, nodes: list[Node], demands: list[Demand]) -> None:
         self.pods: list[Pod] = []
+        self.requests: list[Pod] = []
         self.happenings: list[Happening] = []
         self.nodes = nodes
         self._spec = spec
@@ -43,6 +50,7 @@ class Life:
         self._queue: list[tuple[Instant, int, Callable[[Instant], None]]] = []
         self._pid = 20_000
         self._sequence = 0
+        self._has_reclaimed = False
         for demand in demands:
             self._at(demand.at, lambda now, demand=demand: self._arrive(now, demand))  # type: ignore[misc]  # a default that binds the loop's value
         self._plan_losses()
@@ -64,12 +72,33 @@ class Life:
         if (pod.namespace, pod.name) in self._names:
             return
         self._names.add((pod.namespace, pod.name))
-        self.pods.append(pod)
+        (self.requests if pod.queue is not None else self.pods).append(pod)
         if demand.fate == "rejected":
             self._reject(now, pod, demand)
         elif demand.fate == "never_scheduled" or not self._place(now, pod, demand):
+            if pod.queue is not None and not (self._has_reclaimed or self._waiting[demand.pool]):
+                self._reclaim(now, pod)
             self._waiting[demand.pool].append((pod, demand))
             self._at(now + demand.patience, lambda at: self._give_up(at, pod, demand))
+
+    def _reclaim(self, now: Instant, asking: Pod) -> None:
+        """Asks the youngest job of the other queue that has run for a while, and has the cards, to go; the queues' shares must allow it."""
+        queued = [pod for pod, _ in self._held.values() if pod.queue is not None]
+        theirs = [pod for pod in queued if queue_of(pod.namespace) != queue_of(asking.namespace)]
+        cards = sum(len(node.devices) for node in self.nodes if node.kind == WHOLE)
+        own = sum(pod.gpus for pod in queued) - sum(pod.gpus for pod in theirs)
+        settled = [
+            pod
+            for pod in theirs
+            if pod.gpus >= asking.gpus
+            and pod.deletion_asked_at is None
+            and pod.running_at is not None
+            and pod.running_at + 10 * MINUTE_US < now < self._spec.end_at - QUIET_US
+        ]
+        if settled and sum(pod.gpus for pod in theirs) > 1 and own + asking.gpus < cards:
+            victim = max(settled, key=lambda pod: (pod.created_at, pod.uid))
+            victim.deletion_asked_at, self._has_reclaimed = now, True
+            self._at(now + _RECLAIM_US, lambda at: self._vanish(at, victim, "deleted"))
 
     def _new_pod(self, now: Instant, demand: Demand) -> Pod:
         rng = self._rng
@@ -85,7 +114,8 @@ class Life:
             workload_kind=demand.workload,
             workload_name=demand.name,
             owner_uid=random_uuid(rng),
-            queue=f"{demand.namespace}-{'batch' if demand.workload == JOB else 'online'}",
+            queue=f"{demand.namespace}-batch" if is_queued(demand) else None,
+            asked_at=now - SECOND_US if is_queued(demand) else None,
             created_at=now,
             gpus=demand.gpus,
             fate="never_scheduled",
@@ -106,6 +136,9 @@ class Life:
             if grants is not None:
                 pod.node, pod.grants = node.name, grants
                 self._held[pod.uid] = (pod, demand)
+                if pod.queue is not None:
+                    pod.created_at = now
+                    self.pods.append(pod)
                 self._bind(now, pod, demand)
                 return True
         return False
@@ -246,6 +279,11 @@ class Life:
                 self._vanish(now, pod, "node_lost") if pod.bound_at and pod.fate != "rejected" else self._remove(
                     now, pod
                 )
+
+
+def is_queued(demand: Demand) -> bool:
+    """Whether it is asked of a queue of Kueue: batch jobs on whole cards are, unless they go past it."""
+    return demand.pool == WHOLE and demand.workload == JOB and demand.fate not in ("rejected", "never_scheduled")
 
 
 def _memory_cap_mib(grant: GrantTruth, card_mib: int, kind: str) -> int:

@@ -1,25 +1,30 @@
-"""Kueue in the simulated cluster: two queues of one cohort, a workload for each batch job on whole cards, with its wait before the pod, one
-preemption and one reservation that nobody gives back.
+"""Kueue in the simulated cluster: two queues of one cohort, a workload for each batch job that was asked of them, with its wait before the pod, one
+preemption by the rules and one reservation that nobody gives back.
 
-The trick to know: a job's pod is made when its workload is admitted, so what the truth has of pods stays as it is; the wait lies before it.
+The trick to know: the queue lets a job in when its cards are free (``Life``), in order of arrival, who fits first; so reservations never exceed the
+whole cards, which are the quota. Where a job of one queue was asked to end, and its end let one of the other in, that was a reclaim: quotas are
+shared out so that the first queue borrowed then and the other asked for no more than its own.
 """
 
 from __future__ import annotations
 
 import uuid
+from bisect import bisect_right
+from collections.abc import Iterable
+from itertools import accumulate
 from typing import Any, Final
 
 from steelyard.primitives.instant import SECOND_US, Instant, format_instant
-from steelyard.simulation.demand import JOB, TENANTS
+from steelyard.simulation.demand import TENANTS
 from steelyard.simulation.spec import SimulationSpec
-from steelyard.simulation.truth import WHOLE, GroundTruth, Pod, Workload
+from steelyard.simulation.truth import GroundTruth, Pod, Workload
 
 COHORT: Final = "demo"
 QUEUES: Final = ("batch-a", "batch-b")
 RESOURCE: Final = "nvidia.com/gpu"
 _API: Final = "kueue.x-k8s.io/v1beta2"
 _NAMESPACE: Final = uuid.UUID("6ba7b811-9dad-11d1-80b4-00c04fd430c8")
-_WAITS_SECONDS: Final = (4, 20, 95, 600, 2_400, 7_200)
+_LOW_PRIORITY: Final = -10
 
 
 def queue_of(namespace: str) -> str:
@@ -27,40 +32,105 @@ def queue_of(namespace: str) -> str:
     return QUEUES[TENANTS.index(namespace) * len(QUEUES) // len(TENANTS)]
 
 
-def workloads(spec: SimulationSpec, pods: list[Pod]) -> list[Workload]:
-    """One per batch job on whole cards, in order of its pod. Of those whose pod was deleted while it ran the first was preempted; of those that
-    ended the first keeps its reservation, because nobody told Kueue of the end."""
-    rng = spec.stream("queues")
-    found: list[Workload] = []
-    has_preempted = has_leaked = False
-    for pod in sorted(pods, key=lambda each: (each.created_at, each.uid)):
-        if pod.kind != WHOLE or pod.workload_kind != JOB:
+def workloads(spec: SimulationSpec, requests: list[Pod], cards: int) -> tuple[list[Workload], dict[str, int]]:
+    """One per request, in order of arrival, and the cards of each queue. Of those that were ended while they ran one is preempted, where the rules
+    allow it of one; of those that ended one keeps its reservation, because nobody told Kueue of the end."""
+    made = [(_workload_of(pod), pod) for pod in sorted(requests, key=lambda each: (each.asked_at or 0, each.uid))]
+    found = [workload for workload, _ in made]
+    levels = {name: _Level([each for each in made if each[0].queue == name]) for name in QUEUES}
+    quotas = dict(zip(QUEUES, (cards // 2, cards - cards // 2), strict=True))
+    quotas |= _preempt(made, levels, cards)
+    _leak(spec, made, cards)
+    return found, quotas
+
+
+def _workload_of(pod: Pod) -> Workload:
+    workload = Workload(
+        uid=str(uuid.uuid5(_NAMESPACE, f"{pod.owner_uid}/workload")),
+        namespace=pod.namespace,
+        name=f"job-{pod.workload_name}",
+        owner_uid=pod.owner_uid,
+        owner_name=pod.workload_name,
+        local_queue=pod.queue or "",
+        queue=queue_of(pod.namespace),
+        gpus=pod.gpus,
+        created_at=pod.asked_at or pod.created_at,
+        reserved_at=pod.created_at if pod.node is not None else None,
+        removed_at=pod.removed_at,
+    )
+    if pod.ended_at is not None and pod.fate in ("succeeded", "failed"):
+        workload.finished_at, workload.succeeded = pod.ended_at, pod.fate == "succeeded"
+    return workload
+
+
+class _Level:
+    """How many cards are reserved over time."""
+
+    def __init__(self, made: Iterable[tuple[Workload, Pod]]) -> None:
+        steps: dict[Instant, int] = {}
+        for workload, pod in made:
+            if workload.reserved_at is not None:
+                steps[workload.reserved_at] = steps.get(workload.reserved_at, 0) + workload.gpus
+                end = pod.ended_at if pod.ended_at is not None else workload.removed_at
+                if end is not None:
+                    steps[end] = steps.get(end, 0) - workload.gpus
+        self.instants = sorted(steps)
+        self.cards = list(accumulate(steps[at] for at in self.instants))
+        self.most_from = list(accumulate(reversed(self.cards), max))[::-1]
+
+    def at(self, at: Instant) -> int:
+        """Cards reserved then."""
+        place = bisect_right(self.instants, at)
+        return self.cards[place - 1] if place else 0
+
+    def most_since(self, at: Instant) -> int:
+        """The most at any time from then on."""
+        place = bisect_right(self.instants, at)
+        return max(self.at(at), self.most_from[place] if place < len(self.instants) else 0)
+
+
+def _preempt(made: list[tuple[Workload, Pod]], levels: dict[str, _Level], cards: int) -> dict[str, int]:
+    """Makes a reclaim of the first end that was one but for its name; the quotas that make it rightful. Empty: there is none."""
+    let_in: dict[Instant, list[Workload]] = {}
+    for workload, _ in made:
+        if workload.reserved_at is not None:
+            let_in.setdefault(workload.reserved_at, []).append(workload)
+    for victim, pod in made:
+        asked_at, ended_at = pod.deletion_asked_at, pod.ended_at
+        if pod.fate != "deleted" or asked_at is None or ended_at is None:
             continue
-        wait = rng.choice(_WAITS_SECONDS) * SECOND_US
-        workload = Workload(
-            uid=str(uuid.uuid5(_NAMESPACE, f"{pod.owner_uid}/workload")),
-            namespace=pod.namespace,
-            name=f"job-{pod.workload_name}",
-            owner_uid=pod.owner_uid,
-            owner_name=pod.workload_name,
-            local_queue=pod.queue,
-            queue=queue_of(pod.namespace),
-            gpus=pod.gpus,
-            created_at=pod.created_at - wait,
-            reserved_at=pod.created_at,
-            removed_at=pod.removed_at,
-        )
-        if pod.ended_at is not None and pod.deletion_asked_at is not None and pod.fate == "deleted":
-            if not has_preempted:
-                workload.preempted_at, workload.released_at = pod.deletion_asked_at, pod.ended_at
-                workload.removed_at, has_preempted = None, True
-        elif pod.ended_at is not None and pod.fate in ("succeeded", "failed"):
-            if not has_leaked and _is_seen_ended(spec, pod):
-                workload.leaked_from_at, workload.removed_at, has_leaked = pod.ended_at, None, True
-            else:
-                workload.finished_at, workload.succeeded = pod.ended_at, pod.fate == "succeeded"
-        found.append(workload)
-    return found
+        for preemptor in let_in.get(ended_at, ()):
+            if preemptor.queue == victim.queue or preemptor.created_at >= asked_at:
+                continue
+            own = min(
+                levels[victim.queue].at(asked_at) - 1,
+                cards - levels[preemptor.queue].at(asked_at) - preemptor.gpus,
+                cards // 2,
+            )
+            if own < 1:
+                continue
+            victim.priority, victim.preemptor_uid = _LOW_PRIORITY, preemptor.uid
+            victim.preempted_at, victim.released_at, victim.removed_at = asked_at, ended_at, None
+            return {victim.queue: own, preemptor.queue: cards - own}
+    return {}
+
+
+def _leak(spec: SimulationSpec, made: list[tuple[Workload, Pod]], cards: int) -> None:
+    """Of those that ended, the first that could keep its cards beside all that was let in later."""
+    everyone = _Level(made)
+    preempted_at = max((each.released_at for each, _ in made if each.released_at is not None), default=spec.start_at)
+    for workload, pod in made:
+        ended_at = workload.finished_at
+        if ended_at is None or ended_at <= preempted_at or not _is_seen_ended(spec, pod):
+            continue
+        if everyone.most_since(ended_at) + workload.gpus <= cards:
+            workload.leaked_from_at, workload.finished_at, workload.removed_at, workload.succeeded = (
+                ended_at,
+                None,
+                None,
+                False,
+            )
+            return
 
 
 def _is_seen_ended(spec: SimulationSpec, pod: Pod) -> bool:
@@ -72,16 +142,14 @@ def _is_seen_ended(spec: SimulationSpec, pod: Pod) -> bool:
 def queue_objects(truth: GroundTruth, at: Instant) -> list[dict[str, Any]]:
     """Queues, flavor and workloads as the API server has them then."""
     there = [each for each in truth.workloads if each.created_at <= at and not _reached(each.removed_at, at)]
-    cards = sum(len(node.devices) for node in truth.nodes if node.kind == WHOLE)
-    shares = truth.quotas or dict(zip(QUEUES, (cards // 2, cards - cards // 2), strict=True))
     found: list[dict[str, Any]] = [
         _object("ResourceFlavor", "whole-cards", None, truth.start_at, {"nodeLabels": {"nvidia.com/gpu.sharing-strategy": "none"}})
     ]  # fmt: skip
-    for name, share in shares.items():
+    for name, share in truth.quotas.items():
         found.append(_cluster_queue(name, share, [each for each in there if each.queue == name], truth.start_at, at))
     for namespace, local, queue in sorted({(each.namespace, each.local_queue, each.queue) for each in truth.workloads}):
         found.append(_object("LocalQueue", local, namespace, truth.start_at, {"clusterQueue": queue}))
-    return [*found, *(_workload(each, truth, at) for each in there)]
+    return [*found, *(_workload(each, at) for each in there)]
 
 
 def _cluster_queue(name: str, share: int, members: list[Workload], start: Instant, at: Instant) -> dict[str, Any]:
@@ -110,10 +178,10 @@ def _cluster_queue(name: str, share: int, members: list[Workload], start: Instan
     return _object("ClusterQueue", name, None, start, spec, status)
 
 
-def _workload(workload: Workload, truth: GroundTruth, at: Instant) -> dict[str, Any]:
+def _workload(workload: Workload, at: Instant) -> dict[str, Any]:
     container = {"name": "main", "resources": {"requests": {RESOURCE: str(workload.gpus)}}}
     pod_set = {"name": "main", "count": 1, "template": {"spec": {"containers": [container]}}}
-    status: dict[str, Any] = {"conditions": _conditions(workload, truth, at)}
+    status: dict[str, Any] = {"conditions": _conditions(workload, at)}
     if _holds(workload, at) or _reached(workload.finished_at, at):
         assignment = {
             "name": "main", "count": 1, "flavors": {RESOURCE: "whole-cards"}, "resourceUsage": {RESOURCE: str(workload.gpus)},
@@ -128,13 +196,13 @@ def _workload(workload: Workload, truth: GroundTruth, at: Instant) -> dict[str, 
         "uid": workload.owner_uid,
         "controller": True,
     }
-    spec = {"queueName": workload.local_queue, "priority": 0, "active": True, "podSets": [pod_set]}
+    spec = {"queueName": workload.local_queue, "priority": workload.priority, "active": True, "podSets": [pod_set]}
     found = _object("Workload", workload.name, workload.namespace, workload.created_at, spec, status)
     found["metadata"] |= {"uid": workload.uid, "ownerReferences": [owner]}
     return found
 
 
-def _conditions(workload: Workload, truth: GroundTruth, at: Instant) -> list[dict[str, Any]]:
+def _conditions(workload: Workload, at: Instant) -> list[dict[str, Any]]:
     if _waits(workload, at) and not _reached(workload.preempted_at, at):
         what = f"{RESOURCE} in flavor whole-cards, {workload.gpus} more needed"
         short = f"couldn't assign flavors to pod set main: insufficient unused quota for {what}"
@@ -145,10 +213,11 @@ def _conditions(workload: Workload, truth: GroundTruth, at: Instant) -> list[dic
         _condition("Admitted", True, workload.reserved_at, "Admitted", "The workload is admitted"),
     ]
     if _reached(workload.preempted_at, at):
-        preemptor = next(
-            (each.uid for each in truth.workloads if each.reserved_at >= (workload.preempted_at or 0)), "UNKNOWN"
+        other = next(name for name in QUEUES if name != workload.queue)
+        text = (
+            f"Preempted to accommodate a workload (UID: {workload.preemptor_uid}, JobUID: UNKNOWN) due to reclamation within the cohort; "
+            f"preemptor path: /{COHORT}/{other}; preemptee path: /{COHORT}/{workload.queue}"
         )
-        text = f"Preempted to accommodate a workload (UID: {preemptor}, JobUID: UNKNOWN) due to reclamation within the cohort"
         found += [
             _condition("Evicted", True, workload.preempted_at, "Preempted", text),
             _condition("Preempted", True, workload.preempted_at, "InCohortReclamation", text),
@@ -190,12 +259,14 @@ def _object(
 def _holds(workload: Workload, at: Instant) -> bool:
     """Whether its quota is reserved then."""
     return (
-        workload.reserved_at <= at and not _reached(workload.released_at, at) and not _reached(workload.finished_at, at)
+        _reached(workload.reserved_at, at)
+        and not _reached(workload.released_at, at)
+        and not _reached(workload.finished_at, at)
     )
 
 
 def _waits(workload: Workload, at: Instant) -> bool:
-    return at < workload.reserved_at or _reached(workload.released_at, at)
+    return not _reached(workload.reserved_at, at) or _reached(workload.released_at, at)
 
 
 def _reached(instant: Instant | None, at: Instant) -> bool:

@@ -22,7 +22,7 @@ from steelyard.simulation.spec import SimulationSpec
 from steelyard.simulation.trouble_estate import LASTS_US, TroubledEstate
 from steelyard.simulation.trouble_sources import TRUTH as TROUBLES_TRUTH
 from steelyard.simulation.trouble_sources import write_troubles
-from steelyard.simulation.truth import HAMI, MIG, GroundTruth
+from steelyard.simulation.truth import HAMI, MIG, WHOLE, GroundTruth
 
 MANIFEST: Final = "manifest.json"
 TRUTH: Final = "truth.json"
@@ -66,6 +66,8 @@ def ground_truth(spec: SimulationSpec) -> GroundTruth:
     nodes = build_estate(spec)
     life = Life(spec, nodes, demands(spec, nodes))
     life.run()
+    cards = sum(len(node.devices) for node in nodes if node.kind == WHOLE)
+    queued, quotas = workloads(spec, life.requests, cards)
     has_plugins = any(node.kind != HAMI for node in nodes)
     return GroundTruth(
         start_at=spec.start_at,
@@ -80,7 +82,8 @@ def ground_truth(spec: SimulationSpec) -> GroundTruth:
         pods=life.pods,
         happenings=life.happenings,
         device_base_mib=DEVICE_BASE_MIB,
-        workloads=workloads(spec, life.pods),
+        workloads=queued,
+        quotas=quotas,
     )
 
 

@@ -81,7 +81,11 @@ class TroubledEstate:
         self._lost_exporter()
         self._shared_cards()
         self._requests()
-        used = sum(each.gpus for each in self.truth.cluster.workloads if each.reserved_at < self.end)
+        used = sum(
+            each.gpus
+            for each in self.truth.cluster.workloads
+            if each.reserved_at is not None and each.reserved_at < self.end
+        )
         self.truth.cluster.quotas = {QUEUE: used}
         known = {each.device_uuid for each in self.truth.cards}
         self.truth.cards += [
@@ -288,7 +292,7 @@ class TroubledEstate:
                     name=f"job-{workload}",
                     owner_uid=pod.owner_uid,
                     owner_name=workload,
-                    local_queue=pod.queue,
+                    local_queue=pod.queue or "",
                     queue=QUEUE,
                     gpus=pod.gpus,
                     created_at=pod.created_at - SECOND_US,

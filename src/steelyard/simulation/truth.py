@@ -87,10 +87,11 @@ class UsePhase:
 
 @dataclass(slots=True)
 class Pod:
-    """A pod's life. ``fate``: succeeded, failed, deleted (while it ran), node_lost, rejected, never_scheduled, reserved (filtered and never
-    bound), running (still at the end). ``removed_at``: when the object left the API. One process per grant, pids alike. ``pod_group``: the
-    gang of Volcano that it is one of, which Volcano's scheduler places then. ``refused``: what its scheduler says while it waits, None =
-    that nothing is free."""
+    """A pod's life. ``queue``: the local queue of Kueue that it was asked of at ``asked_at``, before it was made; None = of none.
+
+    ``fate``: succeeded, failed, deleted (while it ran), node_lost, rejected, never_scheduled, reserved (filtered and never bound), running
+    (still at the end). ``removed_at``: when the object left the API. One process per grant, pids alike. ``pod_group``: the gang of Volcano that
+    it is one of, which Volcano's scheduler places then. ``refused``: what its scheduler says while it waits, None = that nothing is free."""
 
     uid: str
     namespace: str
@@ -99,11 +100,12 @@ class Pod:
     workload_kind: str
     workload_name: str
     owner_uid: str
-    queue: str
+    queue: str | None
     created_at: Instant
     gpus: int
     fate: str = "running"
     node: str | None = None
+    asked_at: Instant | None = None
     filtered_at: Instant | None = None
     bound_at: Instant | None = None
     running_at: Instant | None = None
@@ -125,9 +127,9 @@ class Pod:
 
 @dataclass(slots=True)
 class Workload:
-    """What Kueue knows of a batch job of one pod. It waits from ``created_at`` to ``reserved_at``, when its pod is made; where it was
-    preempted again from ``released_at``. leaked_from_at: since when it keeps its quota for nothing. finished_at with ``succeeded``: how it
-    ended. removed_at: when it left."""
+    """What Kueue knows of a batch job of one pod. It waits from ``created_at`` to ``reserved_at``, when its pod is made (None: it never was); where
+    it was preempted, by the workload ``preemptor_uid``, again from ``released_at``. leaked_from_at: since when it keeps its quota for nothing.
+    finished_at with ``succeeded``: how it ended. removed_at: when it left."""
 
     uid: str
     namespace: str
@@ -138,8 +140,10 @@ class Workload:
     queue: str
     gpus: int
     created_at: Instant
-    reserved_at: Instant
+    reserved_at: Instant | None
+    priority: int = 0
     preempted_at: Instant | None = None
+    preemptor_uid: str | None = None
     released_at: Instant | None = None
     leaked_from_at: Instant | None = None
     finished_at: Instant | None = None
@@ -160,7 +164,7 @@ class Happening:
 @dataclass(slots=True)
 class GroundTruth:
     """All of it, with the instants at which each collector looked. ``device_base_mib``: memory that a card shows without any process.
-    ``quotas``: cards by cluster queue where they are not shared by halves."""
+    ``quotas``: cards by cluster queue; together as many as there are whole cards."""
 
     start_at: Instant
     end_at: Instant

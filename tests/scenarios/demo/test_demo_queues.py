@@ -27,7 +27,11 @@ def test_each_workload_waited_as_long_as_the_truth_says(demo: Demo) -> None:
     first_waits = {
         each.uid: (floored(each.created_at), floored(each.reserved_at))
         for each in demo.truth.workloads
-        if each.uid in found and each.reserved_at <= last
+        if each.uid in found
+        and each.reserved_at is not None
+        and each.reserved_at <= last
+        and each.preempted_at is None
+        and not seen_never(demo, each.reserved_at, each.removed_at)
     }
     assert len(first_waits) > 10
     assert {uid: found[uid][0] for uid in first_waits} == first_waits
@@ -67,3 +71,46 @@ def test_requests_by_group_add_up_to_the_figures(demo: Demo) -> None:
             ("never_fits", "requests_never_fits"), ("waits", "waits_count"), ("not_recoverable", "waits_not_recoverable_count"),
         ):  # fmt: skip
             assert sum(row[names.index(column)] for row in table.rows) == figures[name], (by, column)
+
+
+def test_each_pod_that_names_a_queue_has_its_workload_and_no_other_pod_is_in_a_queue(demo: Demo) -> None:
+    told = answer(demo.store, SchedulingSpec(by=("queue",)))
+    assert isinstance(told.coverage, float)
+    assert told.coverage > 0.99, "only the first wait of who was preempted is lost, as one object tells"
+    lost = demo.store.rows(
+        "SELECT demand_id, unknown_reason FROM ledger.wait WHERE stage = 'queue' AND unknown_reason IS NOT NULL"
+    )
+    (victim,) = (each.uid for each in demo.truth.workloads if each.preempted_at is not None)
+    assert {uid for uid, _ in lost} <= {victim}
+    assert not [finding for finding in told.findings if finding.code == "queue_label_without_workload"]
+    assert demo.store.rows("SELECT count(*) FROM dim.demand WHERE demand_kind = 'pod' AND local_queue IS NOT NULL") == [
+        (0,)
+    ]
+    stages = demo.store.rows("SELECT DISTINCT stage FROM ledger.wait WHERE demand_kind = 'pod' ORDER BY 1")
+    assert stages == [("scheduler",), ("starting",)]
+    asked = {each.owner_uid for each in demo.truth.workloads}
+    assert {pod.owner_uid for pod in demo.truth.pods if pod.queue is not None} <= asked
+
+
+def test_reservations_never_exceed_the_cards_and_the_preemption_keeps_the_rules(demo: Demo) -> None:
+    found = demo.truth.workloads
+    cards = sum(demo.truth.quotas.values())
+
+    def reserved(at: int, queue: str | None = None) -> int:
+        return sum(
+            each.gpus
+            for each in found
+            if each.reserved_at is not None and each.reserved_at <= at and queue in (None, each.queue)
+            and not any(end is not None and end <= at for end in (each.released_at, each.finished_at, each.removed_at))
+        )  # fmt: skip
+
+    assert max(reserved(each.reserved_at) for each in found if each.reserved_at is not None) <= cards
+    (victim,) = (each for each in found if each.preempted_at is not None)
+    assert victim.preemptor_uid is not None
+    preemptor = next(each for each in found if each.uid == victim.preemptor_uid)
+    at = victim.preempted_at or 0
+    assert preemptor.queue != victim.queue
+    assert reserved(at, victim.queue) > demo.truth.quotas[victim.queue], "it borrows"
+    assert reserved(at, preemptor.queue) + preemptor.gpus <= demo.truth.quotas[preemptor.queue], "it asks for its own"
+    assert preemptor.created_at < at < (preemptor.reserved_at or 0)
+    assert demo.store.rows("SELECT rule FROM ledger.breach WHERE kind = 'breach'") == []

@@ -3,7 +3,8 @@
 -- evictions_*, past_run_us, whole_seen_at, inactive_at, first_seen_at: what `wait` needs to tell a known wait from one that cannot be recovered.
 -- person: who stands behind it; person_basis: `annotation` (a key of dim.person_annotation on a pod of it), `creator` (who created the topmost object of its
 -- owner chain, by the audit log: the impersonated one, and no account of the system), `contact` (of its namespace, by the settings or the namespace's own annotation).
--- demand_no: numbers demands within one posting, for joins: by the row of the gang or pod, since a counter would make it go one by one. is_gated: the pod, or one of the gang's, was seen behind a scheduling gate. is_kueue_pod: Kueue manages it, and its workload was not seen.
+-- demand_no: numbers demands within one posting, for joins: by the row of the gang or pod, since a counter would make it go one by one. is_gated: the pod, or one of the gang's, was seen behind a scheduling gate. is_kueue_pod: Kueue manages it, and its workload was not seen. lacks_workload: it
+-- names a queue of Kueue, all workloads were listed, and none of it was among them: nobody is known to manage it, and its wait is the scheduler's.
 WITH local_queues AS (
   SELECT cluster, namespace, queue, arg_max(parent, occurred_at) AS parent
   FROM fact.queue
@@ -52,6 +53,12 @@ gated AS (
   FROM fact.transition
   WHERE object_kind = 'Pod' AND aspect = 'condition' AND item = 'PodScheduled' AND value = 'False' AND reason = 'SchedulingGated'
 ),
+-- Where all workloads were listed at least once.
+workloads_listed AS (
+  SELECT DISTINCT cluster
+  FROM fact.source_status
+  WHERE kind = 'workloads.kueue.x-k8s.io' AND scope = 'cluster' AND complete AND status = 'ok'
+),
 members AS (
   SELECT m.cluster, m.demand_id, count(*) AS pods_seen_count, count(g.pod_uid) > 0 AS is_gated
   FROM dim.demand_pod AS m
@@ -97,7 +104,7 @@ demands AS (
     CAST(NULL AS BIGINT) AS attempts, coalesce(m.pods_seen_count, 0) AS pods_seen_count,
     CASE WHEN r.object_uid IS NOT NULL THEN greatest(g.evictions_count, 1) ELSE g.evictions_count END AS evictions_count,
     CASE WHEN r.object_uid IS NOT NULL THEN greatest(g.evictions_first_count, 1) ELSE g.evictions_first_count END AS evictions_first_count,
-    g.past_run_us, g.whole_seen_at, g.last_word_at, g.inactive_at, coalesce(m.is_gated, FALSE) AS is_gated, FALSE AS is_kueue_pod,
+    g.past_run_us, g.whole_seen_at, g.last_word_at, g.inactive_at, coalesce(m.is_gated, FALSE) AS is_gated, FALSE AS is_kueue_pod, FALSE AS lacks_workload,
     g.owner_uid
   FROM dim.gang AS g
   LEFT JOIN local_queues AS q ON q.cluster = g.cluster AND q.namespace = g.namespace AND q.queue = g.queue
@@ -108,7 +115,7 @@ demands AS (
   UNION ALL
   SELECT
     (SELECT count(*) FROM dim.gang) + (SELECT count(*) FROM dim.demand_pod) + row_number() OVER (), s.cluster, s.object_uid, 'workload', s.namespace, s.name, s.queue, NULL, 'Workload', s.name, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
-    s.first_seen_at, s.last_seen_at, 'kueue', NULL, NULL, 0, 0, 0, NULL, NULL, NULL, NULL, FALSE, FALSE, NULL
+    s.first_seen_at, s.last_seen_at, 'kueue', NULL, NULL, 0, 0, 0, NULL, NULL, NULL, NULL, FALSE, FALSE, FALSE, NULL
   FROM strangers AS s
   UNION ALL
   SELECT
@@ -128,8 +135,10 @@ demands AS (
     first_seen_at, last_seen_at, scheduler, phase, attempts, attempts, 0, 0, NULL, NULL, NULL, NULL, is_gated,
     labels <> '{}' AND (
       coalesce(json_extract_string(labels, '$."kueue.x-k8s.io/managed"') = 'true', FALSE)
-      OR json_extract_string(labels, '$."kueue.x-k8s.io/queue-name"') IS NOT NULL
+      OR json_extract_string(labels, '$."kueue.x-k8s.io/queue-name"') IS NOT NULL AND cluster NOT IN (SELECT cluster FROM workloads_listed)
     ),
+    labels <> '{}' AND json_extract_string(labels, '$."kueue.x-k8s.io/queue-name"') IS NOT NULL AND cluster IN (SELECT cluster FROM workloads_listed)
+      AND coalesce(json_extract_string(labels, '$."kueue.x-k8s.io/managed"') <> 'true', TRUE),
     owner_uid
   FROM pods
   WHERE age = 1
@@ -207,7 +216,7 @@ SELECT
   CASE WHEN a.person IS NOT NULL THEN 'annotation' WHEN c.person IS NOT NULL THEN 'creator' WHEN x.person IS NOT NULL THEN 'contact' END AS person_basis,
   d.priority, d.gpu_milli, d.pods_count, d.least_count, d.created_at, d.ended_at, d.end_kind, d.first_seen_at, d.last_seen_at, d.scheduler,
   d.phase, d.attempts, d.pods_seen_count, d.evictions_count, d.evictions_first_count, d.past_run_us, d.whole_seen_at, d.last_word_at, d.inactive_at, d.is_gated,
-  d.is_kueue_pod
+  d.is_kueue_pod, d.lacks_workload
 FROM demands AS d
 LEFT JOIN annotated AS a ON a.cluster = d.cluster AND a.demand_id = d.demand_id
 LEFT JOIN creators AS c ON c.cluster = d.cluster AND c.demand_id = d.demand_id

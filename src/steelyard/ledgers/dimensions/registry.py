@@ -48,6 +48,7 @@ STEMS: Final = (
     "demand_step",
     "step",
     "quota_fit",
+    "node_fit",
     "preemption",
     "demand_outcome",
     "outcome",
