@@ -67,7 +67,8 @@ def test_a_mig_card_under_load_has_memory_by_instance_and_no_utilisation_of_proc
     instances = dict(store.rows("SELECT DISTINCT gi, memory_used_mib FROM fact.device_sample WHERE gi IS NOT NULL"))
     assert instances == {2: 11_091, 3: 17, 9: 9, 10: 9}
     told = store.rows(
-        "SELECT DISTINCT pid, gi, sm_ratio, json_extract_string(unknown, '$.sm_ratio') FROM fact.process_sample WHERE unknown LIKE '%sm_ratio%' ORDER BY pid"
+        "SELECT DISTINCT pid, gi, sm_ratio, json_extract_string(unknown, '$.sm_ratio') FROM fact.process_sample "
+        "WHERE unknown LIKE '%sm_ratio%' ORDER BY pid"
     )
     assert [(pid, sm) for pid, _gi, sm, _ in told] == [(21180, None), (21181, None), (21198, None)]
     assert all(reason for *_, reason in told)
@@ -100,11 +101,17 @@ def composed(tmp_path: Path) -> Store:
     kubelet = {
         "node": "n1",
         "pod_resources": [
-            {"name": name, "namespace": "team", "containers": [{"name": "main", "devices": [{"resource_name": f"nvidia.com/mig-{profile}", "device_ids": [part]}]}]}
+            {
+                "name": name,
+                "namespace": "team",
+                "containers": [
+                    {"name": "main", "devices": [{"resource_name": f"nvidia.com/mig-{profile}", "device_ids": [part]}]}
+                ],
+            }
             for name, profile, part in (("train", "1c.3g.71gb", PARTS[0]), ("serve", "2c.3g.71gb", PARTS[1]))
         ],
         "allocatable": {"devices": []},
-    }  # fmt: skip
+    }
     for minute in (0, 30, 60):
         at = CAPTURED + minute * MINUTE_US
         folder = tmp_path / str(minute)

@@ -12,7 +12,8 @@ class DeviceSample(Fact, frozen=True, kw_only=True):
 
     gi None = the whole board. Ratios are 0 to 1. util_gpu_ratio is field 203 (share of time with a kernel), gr_active_ratio 1001,
     sm_active_ratio 1002, dram_active_ratio 1005, sm_occupancy_ratio 1003, tensor_active_ratio 1004. PCIe and NVLink are seen from the card: tx
-    leaves it (1009, 1011), rx comes to it (1010, 1012), means over the sample's own period. power_limit_watts is the limit in force. interval_us: the stretch it stands for, None = an instant.
+    leaves it (1009, 1011), rx comes to it (1010, 1012), means over the sample's own period. power_limit_watts is the limit in force.
+    interval_us: the stretch it stands for, None = an instant.
     unknown: JSON object column -> reason, for every column that the source names but could not give. confidence: None = measured at the time,
     ``backfilled`` = taken afterwards from the history of a Prometheus.
     """

@@ -203,6 +203,16 @@ def test_a_figure_that_no_card_can_show_is_not_known_and_said_and_the_rest_of_th
         assert json.loads(unknown)[column].startswith("outside its physical range")
 
 
+@pytest.mark.parametrize(("value", "stored", "codes"), [(1.04, 1.0, ["ratio_above_one"]), (1.0, 1.0, [])])
+def test_a_ratio_a_little_above_one_counts_as_one_and_is_said(
+    value: float, stored: float, codes: list[str], tmp_path: Path
+) -> None:
+    with site(tmp_path) as found:
+        found.post(body(1, msgspec.structs.replace(sample(1), sm_active_ratio=value)))
+        assert found.store.rows("SELECT sm_active_ratio FROM fact.device_sample") == [(stored,)]
+        assert found.findings() == codes
+
+
 def test_values_that_no_column_holds_are_findings(tmp_path: Path) -> None:
     odd = msgspec.structs.replace(event(2), code=2**70)
     with site(tmp_path) as found:

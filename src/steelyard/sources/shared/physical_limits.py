@@ -50,20 +50,30 @@ LIMITS: Final[Mapping[str, float]] = MappingProxyType(
 
 
 def within_limits(fact: Fact, ctx: ReadContext, source: str) -> Iterator[Fact]:
-    """The fact; a sample of a card or process without its impossible figures, each of which is a finding ``sample_above_physical_limit``."""
+    """The fact; a sample of a card or process without its impossible figures, each of which is a finding ``sample_above_physical_limit``. A ratio
+    in (1, 1.05] counts as 1, with a finding ``ratio_above_one``."""
     if not isinstance(fact, DeviceSample | ProcessSample):
         yield fact
         return
-    beyond = {
-        column: value
-        for column, largest in LIMITS.items()
-        if (value := getattr(fact, column, None)) is not None and not 0 <= value <= largest
+    measured = {column: value for column in LIMITS if (value := getattr(fact, column, None)) is not None}
+    beyond = {column: value for column, value in measured.items() if not 0 <= value <= LIMITS[column]}
+    above = {
+        column: value for column, value in measured.items() if column.endswith("_ratio") and 1 < value <= LIMITS[column]
     }
-    if not beyond:
+    reasons = {column: f"outside its physical range: {value:.6g}" for column, value in beyond.items()}
+    if not above and not beyond:
         yield fact
         return
-    reasons = {column: f"outside its physical range: {value:.6g}" for column, value in beyond.items()}
-    yield msgspec.structs.replace(fact, unknown=_joined(fact.unknown, reasons), **dict.fromkeys(beyond))
+    unknown = _joined(fact.unknown, reasons) if reasons else fact.unknown
+    yield msgspec.structs.replace(fact, unknown=unknown, **dict.fromkeys(beyond), **dict.fromkeys(above, 1.0))
+    for column, value in above.items():
+        yield ctx.finding(
+            source,
+            "ratio_above_one",
+            f"{fact.TABLE} {fact.natural_key}: {column}",
+            f"{column} is {value:g}; up to {RATIO_MAX:g} it counts as 1",
+            evidence={"column": column, "value": value},
+        )
     for column, reason in reasons.items():
         yield _finding(fact, ctx, source, column, reason)
 
