@@ -74,7 +74,7 @@ class Estate:
         span = model_text("dimensions/known_span.sql")  # a view: the rows of a test may come after it
         self.store.execute(f"CREATE VIEW dim.known_span AS {span}")
         self.store.execute(
-            "CREATE TABLE ledger.finding AS SELECT cluster, code, severity, subject, message, evidence FROM fact.finding"
+            "CREATE TABLE ledger.finding AS SELECT cluster, code, severity, subject, message, evidence, occurred_at FROM fact.finding"
         )
         self.insert(
             "dim.parameter",
