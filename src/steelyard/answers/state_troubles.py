@@ -188,19 +188,22 @@ def _held(
 def _waited_for(
     name: str, cluster: str, amount_us: int, group: Sequence[StateLine], asking: Sequence[Record]
 ) -> _Trouble:
-    """By who asks for most under the cause; how many more ask for it stands behind the name."""
+    """By who asks for most under the cause; how many more ask for a tenth of a GPU-hour or more stands behind the name."""
     cause = name.partition(":")[2]
-    of_cause = [row for row in asking if row["cluster"] == cluster and row["cause"] == cause]
-    by_owner: dict[str, int] = {}
-    for row in of_cause:
-        owner = f"{row['namespace']}/{row['workload']}" if row["workload"] else str(row["namespace"])
-        by_owner[owner] = by_owner.get(owner, 0) + int(row["milli_us"])
-    ordered = sorted(by_owner, key=lambda owner: (-by_owner[owner], owner))
-    trouble = _placed(_Trouble(name, cluster, names_shown(ordered[:1]) if ordered else None, amount_us), group)
-    if len(ordered) > 1:
-        trouble.owner = _("{owner} and {count} more").format(owner=ordered[0], count=len(ordered) - 1)
-    trouble.tenants |= {row["tenant"] for row in of_cause if row["tenant"]}
-    trouble.persons |= {row["person"] for row in of_cause if row["person"]}
+    by_owner: dict[str, list[Record]] = {}
+    for row in asking:
+        if (row["cluster"], row["cause"]) == (cluster, cause):
+            owner = f"{row['namespace']}/{row['workload']}" if row["workload"] else str(row["namespace"])
+            by_owner.setdefault(owner, []).append(row)
+    asked_us = {owner: sum(int(row["milli_us"]) for row in rows) // 1000 for owner, rows in by_owner.items()}
+    ordered = sorted(by_owner, key=lambda owner: (-asked_us[owner], owner))
+    named = [owner for owner in ordered if asked_us[owner] >= LEAST_US] or ordered[:1]
+    trouble = _placed(_Trouble(name, cluster, named[0] if named else None, amount_us), group)
+    if len(named) > 1:
+        trouble.owner = _("{owner} and {count} more").format(owner=named[0], count=len(named) - 1)
+    of_named = [row for owner in named for row in by_owner[owner]]
+    trouble.tenants |= {row["tenant"] for row in of_named if row["tenant"]}
+    trouble.persons |= {row["person"] for row in of_named if row["person"]}
     return trouble
 
 

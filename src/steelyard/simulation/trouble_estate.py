@@ -25,7 +25,7 @@ from steelyard.simulation.trouble_truth import (
 from steelyard.simulation.truth import HAMI, WHOLE, Device, GrantTruth, GroundTruth, Node, Pod, UsePhase, Workload
 
 LASTS_US: Final[DurationUs] = 4 * HOUR_US
-SNAPSHOT_SECONDS: Final = 900
+SNAPSHOT_SECONDS: Final = 1800
 SAMPLE_SECONDS: Final = 60
 READY_US: Final[DurationUs] = MINUTE_US
 QUEUE: Final = "batch"
@@ -128,7 +128,7 @@ class TroubledEstate:
                 _owner(intruder),
                 at,
                 self.end,
-                0,
+                _part_us(9_216, first[6], self.end - at),
                 rule="no_grant",
                 device_uuids=[first[6].uuid],
                 pod_uids=[intruder.uid],
@@ -159,7 +159,7 @@ class TroubledEstate:
                 _owner(pod),
                 at,
                 self.end,
-                0,
+                _part_us(24_576 - 16_384, first, self.end - at),
                 rule="memory",
                 device_uuids=[first.uuid],
                 pod_uids=[pod.uid],
@@ -295,7 +295,7 @@ class TroubledEstate:
                     local_queue=pod.queue or "",
                     queue=QUEUE,
                     gpus=pod.gpus,
-                    created_at=pod.created_at - SECOND_US,
+                    created_at=pod.created_at,
                     reserved_at=pod.created_at,
                 )
             )
@@ -338,5 +338,12 @@ class TroubledEstate:
         self.truth.troubles.append(Trouble(kind, owner, at, self.end, size, "free_waiting", cause))
 
 
+def _part_us(memory_mib: int, card: Device, length_us: DurationUs) -> int:
+    """Memory of a card over time, as GPU-microseconds."""
+    return memory_mib * PPM // card.memory_mib * length_us // PPM
+
+
 def _owner(pod: Pod) -> str:
-    return f"{pod.namespace}/{pod.workload_kind}/{pod.workload_name}"
+    """As Kubernetes calls it: a notebook's StatefulSet belongs to a Notebook."""
+    kind = "Notebook" if pod.workload_kind == NOTEBOOK else pod.workload_kind
+    return f"{pod.namespace}/{kind}/{pod.workload_name}"

@@ -19,16 +19,22 @@ from steelyard.simulation.trouble_truth import CardTruth, PodGroup, Signal, Trou
 from steelyard.simulation.truth import HAMI, Device, Node
 
 FOLDER: Final = "troubles"
+_SCHEDULER_EVERY: Final = 5
+"""Of so many rounds of samples one asks HAMi's scheduler, which changes only when a pod comes or goes."""
 CLUSTER: Final = "troubles"
 TRUTH: Final = "troubles/truth.json"
+RESERVED_MIB: Final = 512
+"""Of a card's memory, what the driver keeps."""
 _MIB: Final = 1 << 20
 
 _DCGM: Final = (
     ("DCGM_FI_DEV_FB_USED", "gauge", "Framebuffer memory used (in MiB)."),
     ("DCGM_FI_DEV_FB_FREE", "gauge", "Framebuffer memory free (in MiB)."),
+    ("DCGM_FI_DEV_FB_RESERVED", "gauge", "Framebuffer memory reserved (in MiB)."),
     ("DCGM_FI_DEV_GPU_UTIL", "gauge", "GPU utilization (in %)."),
     ("DCGM_FI_DEV_POWER_USAGE", "gauge", "Power draw (in W)."),
     ("DCGM_FI_DEV_ENFORCED_POWER_LIMIT", "gauge", "Power limit in force (in W)."),
+    ("DCGM_FI_DEV_XID_ERRORS", "gauge", "Value of the last XID error encountered."),
     ("DCGM_FI_DEV_CLOCK_THROTTLE_REASONS", "gauge", "Why clocks are held down (bit mask)."),
     ("DCGM_FI_PROF_GR_ENGINE_ACTIVE", "gauge", "Ratio of time the graphics engine is active."),
     ("DCGM_FI_PROF_SM_ACTIVE", "gauge", "The ratio of cycles an SM has at least 1 warp assigned."),
@@ -70,9 +76,8 @@ def write_troubles(truth: TroubledTruth, output: Output) -> None:
             if text:
                 output.write(file, text.encode())
     text = exporters.scheduler()
-    scheduler = EmittedFile(
-        f"{FOLDER}/hami/scheduler.prom.gz", "hami", None, None, cluster.sample_interval_seconds, CLUSTER
-    )
+    apart = cluster.sample_interval_seconds * _SCHEDULER_EVERY
+    scheduler = EmittedFile(f"{FOLDER}/hami/scheduler.prom.gz", "hami", None, None, apart, CLUSTER)
     output.write(scheduler, text.encode())
 
 
@@ -105,11 +110,18 @@ class Exporters:
             for device in node.devices:
                 labels = (
                     f'{{gpu="{device.index}",UUID="{device.uuid}",pci_bus_id="{device.pci_address}",'
-                    f'device="nvidia{device.index}",modelName="{device.model}",Hostname="{node.name}"}}'
+                    f'device="nvidia{device.index}",modelName="{device.model}",Hostname="{node.name}"{self._whose(device)}}}'
                 )
                 for name, value in _figures(device, self._cards[device.uuid], at, used[device.uuid]):
                     rows[name].append(f"{name}{labels} {value} {at // 1000}")
         return _text((name, kind, text, rows[name]) for name, kind, text in _DCGM)
+
+    def _whose(self, device: Device) -> str:
+        """The labels of the pod that holds the card, as the exporter takes them from the kubelet; every card here has one holder at most."""
+        pod = next(
+            (pod for pod in self._pods.values() for grant in pod.grants if grant.device_uuid == device.uuid), None
+        )
+        return "" if pod is None else f',container="main",namespace="{pod.namespace}",pod="{pod.name}"'
 
     def _memory_mib(self, node: Node, at: Instant) -> dict[str, int]:
         used = {device.uuid: self._truth.cluster.device_base_mib for device in node.devices}
@@ -199,7 +211,7 @@ class Exporters:
         """HAMi's scheduler: what it holds allocated of each card and to each pod."""
         cluster = self._truth.cluster
         of_cards, cores, shared, of_pods, cores_of_pods, limits = [], [], [], [], [], []
-        for at in cluster.samples:
+        for at in cluster.samples[::_SCHEDULER_EVERY]:
             stamp = at // 1000
             for node in cluster.nodes:
                 for device in node.devices if node.kind == HAMI else []:
@@ -220,7 +232,7 @@ class Exporters:
                     for pod, grant in mine:
                         whose = (
                             f'{{device_uuid="{device.uuid}",node="{node.name}",namespace="{pod.namespace}",pod="{pod.name}",'
-                            'container="main",container_index="0"}'
+                            'container="main"}'
                         )
                         of_pods.append(
                             f"hami_vgpu_memory_allocated_bytes{whose} {(grant.memory_mib or 0) * _MIB} {stamp}"
@@ -251,10 +263,12 @@ def _monitor_labels(node: Node, process: Process) -> str:
 def _figures(device: Device, card: CardTruth, at: Instant, used_mib: int) -> Iterator[tuple[str, Any]]:
     signal: Signal = card.at(at)
     yield "DCGM_FI_DEV_FB_USED", used_mib
-    yield "DCGM_FI_DEV_FB_FREE", device.memory_mib - used_mib
+    yield "DCGM_FI_DEV_FB_FREE", device.memory_mib - used_mib - RESERVED_MIB
+    yield "DCGM_FI_DEV_FB_RESERVED", RESERVED_MIB
     yield "DCGM_FI_DEV_GPU_UTIL", round(signal.engine * 100)
     yield "DCGM_FI_DEV_POWER_USAGE", f"{signal.watts}.5"
     yield "DCGM_FI_DEV_ENFORCED_POWER_LIMIT", card.limit_watts
+    yield "DCGM_FI_DEV_XID_ERRORS", 0
     yield "DCGM_FI_DEV_CLOCK_THROTTLE_REASONS", signal.throttled
     yield "DCGM_FI_PROF_GR_ENGINE_ACTIVE", f"{signal.engine:.6f}"
     yield "DCGM_FI_PROF_SM_ACTIVE", f"{signal.sm:.6f}"
