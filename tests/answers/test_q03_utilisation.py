@@ -8,12 +8,13 @@ from typing import Any
 import pytest
 
 from steelyard.answers.contract import Answer, Table
+from steelyard.answers.fragmentation import FIGURES
 from steelyard.answers.q03_utilisation import UtilisationSpec, answer
 from steelyard.answers.registry import entry
 from steelyard.answers.state_cards import verdict
 from steelyard.answers.state_series import state_series
 from steelyard.primitives.errors import UsageError
-from steelyard.primitives.instant import Window
+from steelyard.primitives.instant import HOUR_US, Window
 from steelyard.primitives.unknown import Unknown
 from steelyard.surfaces.http_api.exposition import Traffic, exposition
 from steelyard.surfaces.shared.server_ports import Standing
@@ -228,3 +229,85 @@ def test_monitoring_is_told_of_the_last_booked_day_by_state_and_cause() -> None:
     assert ("default", "mixed", "") not in found
     text = exposition(Standing(states=found), Traffic(), ()).decode()
     assert 'steelyard_gpu_seconds_by_state{cluster="default",state="free_waiting",cause="quota"} 7200.0' in text
+
+
+def sized_story() -> Estate:
+    """The story with usage of the notebook: 2,000 of its 8,000 MiB, by its own processes, in all its grains; and requests of the weeks before it."""
+    estate = state_story()
+    for hour, observed in (("09:00", 1.0), ("10:00", 1.0), ("11:00", 0.5)):
+        estate.insert(
+            "ledger.usage", cluster="default", device_uuid=FIRST, grain_at=at(hour), pod_uid="uid-notebook", path="process",
+            memory_p99_mib=2_000, memory_peak_mib=2_000, observed_us=round(observed * HOUR_US), samples_count=60,
+        )  # fmt: skip
+    estate.insert(
+        "dim.request_class",
+        cluster="default",
+        asked_hour_at=at("08:00"),
+        cards_count=2,
+        gpu_milli=1_000,
+        requests_count=3,
+    )
+    return estate
+
+
+def test_what_is_free_and_of_no_use_stands_beside_the_states() -> None:
+    result = ask(sized_story())
+    assert (figure(result, "gpus_free"), figure(result, "gpus_interference_blocked")) == (
+        Fraction(7, 4),
+        Fraction(3, 4),
+    )
+    assert figure(result, "gpus_trapped") == 1  # everybody asks for two cards, and one is free
+    (row,) = rows(result, "fragmentation_nodes")
+    assert (row["node"], row["gpus_trapped"], row["gpus_q2_lack_gpu"]) == ("node-a", 1, 1)
+    assert [row["cards_count"] for row in rows(result, "request_classes")] == [2]
+
+
+def test_fragmentation_is_of_the_end_of_the_window() -> None:
+    at_nine = ask(sized_story(), window=Window(at("09:00"), at("10:00")))
+    assert figure(at_nine, "gpus_interference_blocked") == 0
+    assert ask(sized_story(), window=Window(at("09:00"), at("12:00"))).as_of == at("12:00")
+    assert [
+        row["cards_count"]
+        for row in rows(ask(sized_story(), window=Window(at("09:00"), at("10:00"))), "request_classes")
+    ] == [2]
+
+
+@pytest.mark.parametrize(
+    ("where", "free"),
+    [
+        ({"node": "node-a"}, Fraction(7, 4)),
+        ({"node": "node-b"}, None),
+        ({"model": "T4"}, Fraction(7, 4)),
+        ({"model": "T"}, None),
+    ],
+)
+def test_what_is_free_is_told_of_the_nodes_and_models_asked_about(where: dict[str, str], free: Fraction | None) -> None:
+    found = figure(ask(sized_story(), where=where), "gpus_free")
+    assert (None if isinstance(found, Unknown) else found) == free
+
+
+def test_free_share_has_no_tenant() -> None:
+    found = figure(ask(sized_story(), where={"tenant": "team-b"}), "gpus_trapped")
+    assert isinstance(found, Unknown) and "no tenant" in found.reason
+
+
+def test_each_workload_is_told_what_it_needs_with_a_patch() -> None:
+    result = ask(sized_story())
+    found = {row["workload"]: row for row in rows(result, "right_sizing")}
+    notebook = found["Deployment/notebook"]
+    assert (notebook["verdict"], notebook["memory_granted_mib"], notebook["memory_recommended_mib"]) == (
+        "shrink",
+        8_000,
+        2_400,
+    )
+    assert str(notebook["patch"]).startswith("kubectl patch deployment notebook -n team-b")
+    assert found["Deployment/train"]["verdict"] == "unknown"
+    assert result.next_actions[-1] == "apply a patch to one replica first and watch it for a day"
+
+
+def test_a_viewer_is_told_the_sizes_of_its_own_pods_and_nothing_of_what_is_free() -> None:
+    for tenant, sized in (("team-b", ["Deployment/notebook"]), ("team-a", ["Deployment/infer", "Deployment/train"])):
+        result = ask(sized_story(), where={"tenant": tenant}, confined=True)
+        assert [row["workload"] for row in rows(result, "right_sizing")] == sized
+        assert not {"fragmentation_nodes", "request_classes"} & {table.name for table in result.tables}
+        assert all(isinstance(figure(result, name), Unknown) for name in FIGURES)
