@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from steelyard.answers.contract import Answer, Table
-from steelyard.answers.fragmentation import FIGURES
 from steelyard.answers.q03_utilisation import UtilisationSpec, answer
 from steelyard.answers.registry import entry
+from steelyard.answers.state_capacity import SHOWN
 from steelyard.answers.state_cards import verdict
 from steelyard.answers.state_series import state_series
 from steelyard.primitives.errors import UsageError
@@ -310,4 +310,4 @@ def test_a_viewer_is_told_the_sizes_of_its_own_pods_and_nothing_of_what_is_free(
         result = ask(sized_story(), where={"tenant": tenant}, confined=True)
         assert [row["workload"] for row in rows(result, "right_sizing")] == sized
         assert not {"fragmentation_nodes", "request_classes"} & {table.name for table in result.tables}
-        assert all(isinstance(figure(result, name), Unknown) for name in FIGURES)
+        assert all(isinstance(figure(result, name), Unknown) for name in SHOWN)

@@ -16,7 +16,6 @@ from typing import Final
 from steelyard.answers import (
     attribution_paths,
     dimensions,
-    fragmentation,
     free_shares,
     grounds,
     queue_waits,
@@ -65,7 +64,7 @@ METHODS: Final[Mapping[str, tuple[str, str]]] = {
     "wasted_ratio": ("1", f"{_STATE}: gpu_hours_wasted / held time whose state is known"),
     "held_ratio": ("1", f"{_STATE}: gpu_hours_held / gpu_hours_supply"),
     **state_demand.METHODS,
-    **fragmentation.FIGURES,
+    **state_capacity.METHODS,
     "states_residual_gpu_us": (
         "GPU-us",
         f"{_STATE}: sum over places and grains of |supply - sum of states|, in integers",

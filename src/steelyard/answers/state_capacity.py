@@ -8,7 +8,7 @@ Sceptic's command: ``steelyard fragmentation --at <end of the window>`` and ``st
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -23,6 +23,23 @@ from steelyard.primitives.instant import Window
 from steelyard.primitives.unknown import Unknown
 
 NODES: Final = "fragmentation_nodes"
+SHOWN: Final = (
+    "gpus_free",
+    "gpus_trapped",
+    "gpus_interference_blocked",
+    "gpus_free_unknown",
+    "fragmentation_ratio",
+    "trapped_ratio",
+    "fragmentation_ratio_memory",
+    "fragmentation_ratio_compute",
+    "fragmentation_ratio_mig",
+    "fragmentation_ratio_gpu_classes_only",
+    "fragmentation_ratio_paper",
+    "units_fitting_ratio",
+    "trapped_cost",
+)
+"""Of the figures of ``steelyard fragmentation`` those that Q3 shows too."""
+METHODS: Final[Mapping[str, tuple[str, str]]] = {name: FIGURES[name] for name in SHOWN}
 _OF_NODE: Final = ("cluster", "node", "model")
 _LISTED_MAX: Final = 1_000
 
@@ -39,7 +56,7 @@ class Capacity:
 
 
 def free_part(reading: Reading, window: Window, known: Window, where: Sequence[Filter], *, confined: bool) -> Capacity:
-    """How much of what is free at the window's end no typical request can use; the figures of ``fragmentation``. ``reading`` has its statements.
+    """How much of what is free at the window's end no typical request can use; the figures of ``SHOWN``. ``reading`` has its statements.
 
     Unknown for whoever sees one tenant alone, and under a condition on what free share has not (a pod, a tenant, a card by name)."""
     unfit = sorted({condition.dimension.name for condition in where} - set(_OF_NODE))
@@ -56,11 +73,12 @@ def free_part(reading: Reading, window: Window, known: Window, where: Sequence[F
     at = window.end - 1 if window.end < known.end else None
     found: Fragmentation = fragmentation(reading, FragmentationSpec(at=at, where=where))
     nodes, *classes = found.tables
-    return Capacity(found.figures, [replace(nodes, name=NODES), *classes], found.blind_spots, found.next_actions)
+    figures = [figure for figure in found.figures if figure.name in METHODS]
+    return Capacity(figures, [replace(nodes, name=NODES), *classes], found.blind_spots, found.next_actions)
 
 
 def _untold(reason: Unknown) -> Capacity:
-    return Capacity([Figure(name, reason, unit, method, reason) for name, (unit, method) in FIGURES.items()])
+    return Capacity([Figure(name, reason, unit, method, reason) for name, (unit, method) in METHODS.items()])
 
 
 def sizing_part(reading: Reading, window: Window, lines: Sequence[StateLine]) -> Capacity:
