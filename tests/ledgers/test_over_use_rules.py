@@ -191,8 +191,8 @@ def test_a_card_that_is_not_its_own_is_outside_its_allocation() -> None:
 
 def test_another_instance_of_the_same_card_is_outside_too() -> None:
     mig = [
-        grant(minute, "m1", scheme="mig_plugin", source="pod_resources", device_uuid="GPU-b", unit_kind="mig", unit_id="MIG-1", gi=1, profile="1g.5gb",
-              bound_at=0)
+        grant(minute, "m1", scheme="mig_plugin", source="pod_resources", device_uuid="GPU-b", unit_kind="mig", unit_id="MIG-1", gi=1,
+              profile="1g.5gb", bound_at=0)
         for minute in (5, END)
     ]  # fmt: skip
     facts = estate([pod(minute, "m1", scheduled_at=0, gpu_count=1) for minute in (5, END)], mig)

@@ -19,9 +19,12 @@ from steelyard.answers.q03_utilisation import UtilisationSpec
 from steelyard.answers.q03_utilisation import answer as utilisation
 from steelyard.answers.q06_scheduling import SchedulingSpec
 from steelyard.answers.q06_scheduling import answer as scheduling
+from steelyard.answers.q07_overuse import OveruseSpec
+from steelyard.answers.q07_overuse import answer as overuse
 from steelyard.surfaces.shared.answer_text import render_answer
 from steelyard.surfaces.shared.printable import json_text
 from tests.answers.estate import at, small_story
+from tests.answers.overuse_story import overuse_story
 from tests.answers.queue_story import crowded_story
 from tests.answers.state_story import state_story
 
@@ -54,6 +57,10 @@ def q6() -> Answer:
     return scheduling(crowded_story().store, SchedulingSpec())
 
 
+def q7() -> Answer:
+    return overuse(overuse_story().store, OveruseSpec())
+
+
 def text(result: Answer, width: int | None) -> str:
     return "".join(f"{line.text}\n" for line in render_answer(result, width))
 
@@ -73,6 +80,9 @@ def text(result: Answer, width: int | None) -> str:
         ("q6_terminal_80.txt", lambda: text(q6(), 80)),
         ("q6_pipe.txt", lambda: text(q6(), None)),
         ("q6.json", lambda: json_text(q6().to_json()) + "\n"),
+        ("q7_terminal_80.txt", lambda: text(q7(), 80)),
+        ("q7_pipe.txt", lambda: text(q7(), None)),
+        ("q7.json", lambda: json_text(q7().to_json()) + "\n"),
     ],
 )
 def test_the_surface_says_what_was_read_line_by_line(
@@ -87,7 +97,7 @@ def test_the_surface_says_what_was_read_line_by_line(
 
 
 @pytest.mark.parametrize("width", [40, 60, 80, 100, 160])
-@pytest.mark.parametrize("result", [q1, q2, q3, q6])
+@pytest.mark.parametrize("result", [q1, q2, q3, q6, q7])
 def test_no_line_is_wider_than_the_terminal(width: int, result: object) -> None:
     from rich.cells import cell_len
 

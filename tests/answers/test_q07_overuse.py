@@ -1,0 +1,244 @@
+"""Q7 over a story that can be checked by hand."""
+
+from __future__ import annotations
+
+import shlex
+from fractions import Fraction
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from steelyard.answers.contract import Answer, Table
+from steelyard.answers.overuse_rows import POINTS_MAX, curves, episode_of
+from steelyard.answers.overuse_series import overuse_series
+from steelyard.answers.q07_overuse import OveruseSpec, answer
+from steelyard.answers.registry import entry
+from steelyard.primitives.errors import UsageError
+from steelyard.primitives.instant import HOUR_US, MINUTE_US, SECOND_US, Window
+from steelyard.primitives.unknown import Unknown
+from steelyard.surfaces.http_api.exposition import Traffic, exposition
+from steelyard.surfaces.http_api.tenant_wall import scoped, walled
+from steelyard.surfaces.shared.ports import Question
+from steelyard.surfaces.shared.server_ports import Standing
+from steelyard.surfaces.shared.service_ports import Principal
+from tests.answers.estate import Estate, at, small_story
+from tests.answers.overuse_story import FIRST, SECOND, episode, excess, overuse_story
+
+
+def ask(estate: Estate | None = None, **spec: Any) -> Answer:
+    return answer((estate or overuse_story()).store, OveruseSpec(**spec))
+
+
+def figure(result: Answer, name: str) -> Any:
+    return next(figure.value for figure in result.figures if figure.name == name)
+
+
+def table(result: Answer, name: str) -> Table:
+    return next(table for table in result.tables if table.name == name)
+
+
+def rows(result: Answer, name: str) -> list[dict[str, Any]]:
+    found = table(result, name)
+    return [dict(zip([column.name for column in found.columns], row, strict=True)) for row in found.rows]
+
+
+def test_the_figures_count_what_the_window_meets() -> None:
+    result = ask()
+    assert {name: figure(result, name) for name in ("hard_count", "soft_count", "exposed_count", "violators_count")} == {
+        "hard_count": 2, "soft_count": 1, "exposed_count": 1, "violators_count": 2,
+    }  # fmt: skip
+    assert (figure(result, "gpu_seconds_at_stake"), figure(result, "gpu_seconds_at_stake_hard")) == (1_356, 1_350)
+    assert figure(result, "money_at_stake").reason == "no price book"
+
+
+def test_the_gravest_stands_first_with_who_which_card_since_when_and_by_how_much() -> None:
+    stray, infer, soft = rows(ask(), "violations")
+    assert (stray["pod"], stray["rule"], stray["hard_reason"], stray["device_uuid"], stray["ended_at"]) == (
+        "stray",
+        "no_grant",
+        "bypass",
+        SECOND,
+        None,
+    )
+    assert (infer["tenant"], infer["namespace"], infer["node"], infer["device_index"]) == (
+        "team-a",
+        "team-a",
+        "node-a",
+        0,
+    )
+    assert (infer["started_at"], infer["granted_mib"], infer["peak_mib"], infer["mean_excess_mib"]) == (
+        "2026-11-30T09:00:00Z",
+        4_000,
+        5_000,
+        1_000,
+    )
+    assert (infer["gpu_seconds_at_stake"], infer["interval_seconds"], infer["evidence_grade"]) == (
+        450,
+        60,
+        "process_in_cgroup",
+    )
+    assert infer["money_at_stake"].reason == "no price book"
+    assert (soft["severity"], soft["hard_reason"]) == ("soft", None)
+
+
+def test_every_row_says_how_to_contest_it() -> None:
+    result = ask()
+    assert all(
+        row["contest"] and row["contest_command"] for name in ("violations", "exposed") for row in rows(result, name)
+    )
+    assert rows(result, "violations")[1]["contest_command"] == (
+        "steelyard reconcile --from 2026-11-30T09:00:00Z --to 2026-11-30T10:30:00.000001Z --where pod=team-a/infer"
+    )
+
+
+def test_a_name_that_is_no_name_is_quoted_in_commands() -> None:
+    estate = overuse_story()
+    estate.pod("team-c/x; rm -rf $HOME", gpus=0)
+    episode(estate, "x; rm -rf $HOME", "no_grant", "09:00", "09:10", excess_gpu_us=0)
+    [row] = [row for row in rows(ask(estate), "violations") if row["pod"].startswith("x;")]
+    assert "x; rm -rf $HOME" in shlex.split(row["contest_command"])
+
+
+def test_what_is_at_stake_is_that_of_the_window() -> None:
+    result = ask(window=Window(at("09:30"), at("10:15")))
+    assert (figure(result, "hard_count"), figure(result, "gpu_seconds_at_stake")) == (1, 150 + 75)
+    assert figure(ask(window=Window(at("08:00"), at("09:00"))), "hard_count") == 0
+
+
+def test_windows_side_by_side_add_up() -> None:
+    cuts = [at("08:00"), at("09:17"), at("10:03"), at("11:01"), at("12:00")]
+    parts = [figure(ask(window=Window(start, end)), "gpu_seconds_at_stake") for start, end in pairwise(cuts)]
+    assert 0 <= figure(ask(), "gpu_seconds_at_stake") - sum(parts) < Fraction(len(cuts) * 4, SECOND_US)
+
+
+def test_groups_add_up_to_the_figures() -> None:
+    for by in ((), ("node",), ("tenant", "rule"), ("severity",), ("person",)):
+        result = ask(by=by)
+        found = rows(result, "groups")
+        assert sum(row["gpu_seconds_at_stake"] for row in found) == figure(result, "gpu_seconds_at_stake")
+        assert sum(row["hard_count"] for row in found) == 2
+
+
+def test_the_raw_curve_of_an_episode_is_a_series() -> None:
+    series = {
+        series.name.split()[1]: series for series in ask().series if "09:00" in series.name or "stray" in series.name
+    }
+    assert list(series["team-a/infer"].points) == [(at("09:00"), 5_000), (at("09:01"), 4_900), (at("10:00"), 4_950)]
+    assert (series["team-a/infer"].unit, series["team-c/stray"].unit) == ("MiB", "MiB")
+
+
+def test_a_long_curve_is_thinned_to_peaks() -> None:
+    row = {
+        "cluster": "c", "pod_uid": "u", "device_uuid": "d", "gi": None, "rule": "compute", "severity": "hard", "started_us": 0,
+        "known_us": 100 * HOUR_US, "samples_count": 1, "in_window_gpu_us": 1, "node": None, "basis": "process",
+    }  # fmt: skip
+    hours = [
+        {
+            **row, "grain_us": hour * HOUR_US, "started_us": hour * HOUR_US,
+            "curve": ",".join(f"{minute * 60}:{hour * 10_000}" for minute in range(60)),
+        }
+        for hour in range(100)
+    ]  # fmt: skip
+    [series] = curves([episode_of(row, {}, {})], hours, Window(0, 200 * HOUR_US))
+    assert len(series.points) == POINTS_MAX and series.unit == "%"
+    assert max(value for _at, value in series.points) == 99  # type: ignore[type-var]
+
+
+def test_silence_is_no_innocence() -> None:
+    result = ask(small_story())
+    assert (figure(result, "hard_count"), figure(result, "limited_count"), figure(result, "unmeasured_count")) == (
+        0,
+        2,
+        2,
+    )
+    assert result.coverage == 0
+    assert {row["pod"] for row in rows(result, "unmeasured")} == {"infer", "notebook"}
+    assert any("whether they were exceeded is not known" in spot for spot in result.blind_spots)
+    estate = small_story()
+    estate.insert(
+        "ledger.usage", cluster="default", device_uuid=FIRST, grain_at=at("09:00"), pod_uid="uid-infer", path="process", samples_count=60,
+    )  # fmt: skip
+    assert (ask(estate).coverage, figure(ask(estate), "cards_without_processes_count")) == (0.5, 1)
+
+
+def test_a_share_that_is_not_known_leaves_the_sum_unknown_with_the_least() -> None:
+    estate = overuse_story()
+    episode(estate, "train", "no_grant", "09:00", "09:10", excess_gpu_us=None)
+    value = figure(ask(estate), "gpu_seconds_at_stake")
+    assert isinstance(value, Unknown) and "1356 GPU-s" in value.reason
+
+
+def test_an_annotation_is_charged_for_the_part_of_its_time_in_the_window() -> None:
+    estate = small_story()
+    episode(
+        estate,
+        "infer",
+        "tampered_grant",
+        "08:00",
+        None,
+        samples_count=0,
+        excess_gpu_us=4_000 * SECOND_US,
+        basis="annotation",
+    )
+    assert figure(ask(estate, window=Window(at("09:00"), at("10:00"))), "gpu_seconds_at_stake") == 1_000
+
+
+def test_a_condition_narrows_and_an_unknown_name_is_refused() -> None:
+    result = ask(where={"tenant": "team-a"})
+    assert {row["pod"] for row in rows(result, "violations")} == {"infer"}
+    assert rows(result, "exposed") == []
+    with pytest.raises(UsageError, match="nobody"):
+        ask(where={"pod": "team-a/nobody"})
+    with pytest.raises(UsageError, match="no dimension"):
+        ask(by=("colour",))
+    with pytest.raises(UsageError, match="no time at all"):
+        ask(window=Window(at("09:00"), at("09:00")))
+
+
+def test_outside_the_known_time_nothing_is_said() -> None:
+    result = ask(window=Window(at("2027-01-01T00:00:00Z"), at("2027-01-02T00:00:00Z")))
+    assert all(isinstance(figure.value, Unknown) for figure in result.figures)
+    assert not result.tables
+
+
+def test_a_viewer_sees_its_own_tenant_and_nothing_of_others() -> None:
+    viewer = Principal(role="viewer", tenant="team-a")
+    question = scoped(entry(7), Question(), viewer)
+    result = walled(entry(7), ask(where=dict(question.where), confined=True), viewer)
+    text = str(result.to_json())
+    assert "infer" in text and "stray" not in text and "team-c" not in text and SECOND not in text
+    assert figure(result, "hard_count") == 1
+    assert isinstance(figure(result, "cards_without_processes_count"), Unknown)
+
+
+def test_monitoring_is_told_of_episodes_of_the_last_day() -> None:
+    estate = overuse_story()
+    episode(estate, "train", "after_end", "2026-11-28T10:00:00Z", "2026-11-28T11:00:00Z", excess_gpu_us=5)
+    found = overuse_series(estate.store)
+    assert found["default", "memory", "hard"] == (1, 450 * SECOND_US)
+    assert ("default", "after_end", "hard") not in found
+    text = exposition(Standing(over_use=found), Traffic(), ()).decode()
+    assert 'steelyard_overuse_episodes{cluster="default",rule="no_grant",severity="hard"} 1' in text
+    assert 'steelyard_overuse_gpu_seconds{cluster="default",rule="no_grant",severity="hard"} 900.0' in text
+
+
+def test_sparse_samples_are_told_with_their_interval() -> None:
+    estate = overuse_story()
+    episode(
+        estate,
+        "train",
+        "memory",
+        "09:00",
+        "09:00",
+        severity="soft",
+        hard_reason=None,
+        samples_count=1,
+        interval_us=20 * MINUTE_US,
+        excess_gpu_us=0,
+    )
+    excess(estate, "train", "memory", "09:00", "09:00", 0, "0:9000")
+    result = ask(estate)
+    [row] = [row for row in rows(result, "violations") if row["pod"] == "train"]
+    assert (row["severity"], row["interval_seconds"], row["gpu_seconds_at_stake"]) == ("soft", 1_200, 0)
+    assert any("15 minutes apart" in spot for spot in result.blind_spots)
