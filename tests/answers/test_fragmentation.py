@@ -299,3 +299,31 @@ def test_days_that_are_none_are_refused(days: int) -> None:
 def test_an_instant_outside_the_known_time_has_no_figure() -> None:
     found = weighed(estate_of(("GPU-a", "n1")), at=at("2026-01-01T00:00:00Z"))
     assert all(isinstance(value, Unknown) for value in found.values())
+
+
+def test_declared_requests_stand_for_those_that_were_seen() -> None:
+    estate = estate_of(("GPU-a", "n1"), ("GPU-b", "n1"))
+    asks(estate, 3)
+    assert weighed(estate)["gpus_trapped"] == 0
+    for position, (weight, count, models) in enumerate([(1, 1, ""), (3, 4, ""), (4, 0, "")]):
+        estate.insert(
+            "dim.declared_class", position=position, weight=weight, cards_count=count, share_ppm=1_000_000 if count else None, models=models
+        )  # fmt: skip
+    result = answer(estate.store, FragmentationSpec())
+    assert (
+        values(result)["gpus_trapped"] == Fraction(3, 4) * 2
+    )  # three of four that want cards want four of them, and there are two
+    assert [(row["cards_count"], row["popularity_ratio"]) for row in rows(result, "request_classes")] == [
+        (0, 0.5),
+        (4, 0.375),
+        (1, 0.125),
+    ]
+    assert any("settings declare" in spot for spot in result.blind_spots)
+
+
+def test_a_declared_model_binds() -> None:
+    estate = estate_of(("GPU-a", "n1"), ("GPU-b", "n1"), model=A100)
+    for models, trapped in (("A100|H100", 0), ("H100", 2)):
+        estate.store.execute("DELETE FROM dim.declared_class")
+        estate.insert("dim.declared_class", position=0, weight=1, cards_count=1, share_ppm=1_000_000, models=models)
+        assert weighed(estate)["gpus_trapped"] == trapped

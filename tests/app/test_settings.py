@@ -7,9 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from steelyard.app.posting import posting_parameters
 from steelyard.app.settings import FILE_NAME, ImportLimits, Settings, load_settings
+from steelyard.ledgers.dimensions.registry import build_dimensions
 from steelyard.primitives.errors import UsageError
 from steelyard.sources.shared.context import ReadSettings
+from steelyard.store import Store
 
 FULL = """
 cluster = "east-1"
@@ -132,6 +135,9 @@ def test_the_documented_example_is_a_settings_file_that_names_every_setting(tmp_
         ('[[shared_schemes]]\nresource = "x"\nunit = "miles"', ("shared_schemes.0.unit", "miles")),
         ("[import_limits]\njson_depth_max = 1000000", ("import_limits.json_depth_max", "1000000")),
         ("[import_limits]\ndecompressed = 1", ("import_limits.decompressed", "not permitted")),
+        ('[[fragmentation.classes]]\nmig = "1g.5gb"\ngpumem_mib = 1', ("fragmentation.classes.0", "mig")),
+        ("[[fragmentation.classes]]\ngpu = 0\nshare = 0.5", ("fragmentation.classes.0", "gpu = 0")),
+        ("[[fragmentation.classes]]\nweight = 0", ("fragmentation.classes.0.weight", "0")),
         ("cluster = ", ("expected TOML", "line 1")),
         ("x = " + "[" * 100_000, ("expected TOML",)),
     ],
@@ -193,3 +199,22 @@ def test_a_language_without_a_catalogue_is_one_line_with_those_that_there_are(tm
     with pytest.raises(UsageError, match="expected one of en, zh") as caught:
         load_settings(tmp_path)
     assert len(str(caught.value).splitlines()) == 1
+
+
+def test_declared_requests_reach_the_tables_that_answers_read(tmp_path: Path) -> None:
+    (tmp_path / FILE_NAME).write_text(
+        '[[fragmentation.classes]]\nweight = 3\ngpu = 8\ncpu = 64\nmodels = ["H200", "H100"]\n'
+        "[[fragmentation.classes]]\ngpumem_mib = 16000\ncores_percent = 50\n"
+        '[[fragmentation.classes]]\nmig = "2g.20gb"\n[[fragmentation.classes]]\ngpu = 0\ncpu = 0.5'
+    )
+    with Store.open_memory() as store:
+        build_dimensions(store, posting_parameters(load_settings(tmp_path)))
+        found = store.rows(
+            "SELECT weight, cards_count, share_ppm, cpu_milli, memory_mib, cores_percent, profile, models FROM dim.declared_class ORDER BY position"
+        )
+    assert found == [
+        (3, 8, 1_000_000, 64_000, None, None, None, "H100|H200"),
+        (1, 1, None, None, 16_000, 50, None, ""),
+        (1, 1, None, None, None, None, "2g.20gb", ""),
+        (1, 0, None, 500, None, None, None, ""),
+    ]

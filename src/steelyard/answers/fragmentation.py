@@ -341,6 +341,8 @@ def _node_table(free: FreeShares, mix: Mix) -> Table:
 
 def _blind_spots(free: FreeShares, asked: TypicalRequests) -> list[str]:
     spots = list(free.outside)
+    if asked.declared:
+        spots.append(_("typical requests are those that the settings declare; what was asked for is not looked at"))
     if asked.unread_count:
         spots.append(
             _("{count} requests do not tell how many cards they want and are in no class").format(

@@ -70,6 +70,11 @@ FROM (
 GROUP BY device_uuid
 ORDER BY device_uuid;
 
+-- name: free_declared
+SELECT weight, cards_count, share_ppm, cpu_milli, memory_mib, cores_percent, profile, models
+FROM dim.declared_class
+ORDER BY position;
+
 -- name: free_classes
 SELECT
     cards_count, gpu_milli, memory_mib, cores_percent, resource_names, model, cpu_milli,

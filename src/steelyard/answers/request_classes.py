@@ -1,4 +1,4 @@
-"""The typical requests of a site: the most frequent shapes of the days before an instant, out of ``dim.request_class``.
+"""The typical requests of a site: the most frequent shapes of the days before an instant, out of ``dim.request_class``, or those that it declares.
 
 ``fragmentation`` weighs what is free by them, ``fits`` takes a shape by hand. The trick to know: what a resource counts decides what a shape is.
 Whole cards are asked for by a resource that counts cards and nothing beside it; a MIG resource names its profile; memory and cores are per card;
@@ -16,13 +16,14 @@ from typing import Final
 from steelyard.answers.contract import Column, Table, Value
 from steelyard.answers.quota_balance import counts_cards
 from steelyard.answers.reading import Reading, Record
-from steelyard.definitions.fragmentation import TYPICAL_DAYS, TYPICAL_PPM, Mix, Shape, typical
+from steelyard.definitions.fragmentation import TYPICAL_DAYS, TYPICAL_PPM, Mix, RequestClass, Shape, typical
 from steelyard.definitions.share import WHOLE_PPM
 from steelyard.primitives.i18n import _
 from steelyard.primitives.instant import DAY_US, INSTANT_MIN, Instant
 from steelyard.primitives.unknown import Unknown
 
 _MIG_RESOURCE: Final = re.compile(r"[^/,]+/mig-([a-z0-9.+-]+?)(?:\.shared)?\Z", re.IGNORECASE)
+SHAPE_COLUMNS: Final = ("cards_count", "share_ppm", "cpu_milli", "memory_mib", "cores_percent", "profile")
 CLASS_COLUMNS: Final = (
     Column("rank"),
     Column("cards_count", "1"),
@@ -39,18 +40,22 @@ CLASS_COLUMNS: Final = (
 @dataclass(frozen=True, slots=True)
 class TypicalRequests:
     """``mix``: all classes, those without a card too; ``cards``: the typical ones among requests for cards. ``asked_count``: requests that were
-    counted; ``unread_count``: further ones of which nobody can tell how many cards they want."""
+    counted; ``unread_count``: further ones of which nobody can tell how many cards they want. ``declared``: by the settings, not by what was seen."""
 
     mix: Mix
     cards: Mix
     asked_count: int
     unread_count: int
+    declared: bool = False
 
 
 def typical_requests(
     reading: Reading, at: Instant, days: int = TYPICAL_DAYS, threshold_ppm: int = TYPICAL_PPM
 ) -> TypicalRequests:
-    """The typical requests of the ``days`` before ``at``; ``reading`` has the statements of ``free_shares``."""
+    """The typical requests as they are declared, else of the ``days`` before ``at``; ``reading`` has the statements of ``free_shares``."""
+    declared = declared_requests(reading)
+    if declared.classes:
+        return TypicalRequests(declared, declared.only_cards(), 0, 0, declared=True)
     counts: Counter[Shape] = Counter()
     unread = 0
     start = max(INSTANT_MIN, at - days * DAY_US)
@@ -62,6 +67,21 @@ def typical_requests(
             counts[shape] += row["requests_count"]
     cards = {shape: count for shape, count in counts.items() if shape.cards_count}
     return TypicalRequests(typical(counts, threshold_ppm), typical(cards, threshold_ppm), counts.total(), unread)
+
+
+def declared_requests(reading: Reading) -> Mix:
+    """The classes that the settings declare, those of most weight first."""
+    rows = reading.run("free_declared")
+    classes = [
+        RequestClass(Shape(*(row[name] for name in SHAPE_COLUMNS), _words(row["models"])), row["weight"])
+        for row in rows
+    ]
+    classes.sort(key=lambda each: -each.weight)
+    return Mix(tuple(classes), sum(each.weight for each in classes))
+
+
+def _words(text: str | None) -> tuple[str, ...]:
+    return tuple(sorted({word.strip() for word in re.split(r"[|,]", text or "") if word.strip()}))
 
 
 def shape_of(row: Record) -> Shape | None:
@@ -76,7 +96,6 @@ def shape_of(row: Record) -> Shape | None:
     share = None if row["gpu_milli"] is None else row["gpu_milli"] * 1_000
     if share is None and not (profile or row["memory_mib"] or row["cores_percent"]):
         share = WHOLE_PPM if names and all(map(counts_cards, names)) else None
-    models = tuple(sorted({word.strip() for word in re.split(r"[|,]", row["model"] or "") if word.strip()}))
     return Shape(
         count,
         share,
@@ -84,7 +103,7 @@ def shape_of(row: Record) -> Shape | None:
         None if profile else row["memory_mib"] or None,
         None if profile else row["cores_percent"] or None,
         profile.lower().replace(".me", "+me") if profile else None,
-        models,
+        _words(row["model"]),
     )
 
 

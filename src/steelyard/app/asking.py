@@ -81,7 +81,7 @@ def check_posted(store: Store, directory: Path, *dimensions: str) -> None:
                 directory=directory
             )
         )
-    if missing := sorted({*(ledger.name for ledger in LEDGERS), "known_span", *dimensions} - tables):
+    if missing := sorted({*(ledger.name for ledger in LEDGERS), "known_span", "declared_class", *dimensions} - tables):
         raise UsageError(
             _("{directory} was posted by an older version without {ledgers}: run `steelyard import` once more").format(
                 directory=directory, ledgers=", ".join(missing)

@@ -36,6 +36,7 @@ def posting_parameters(settings: Settings) -> PostingParameters:
         exempt_namespaces=settings.over_use.exempt_namespaces,
         exempt_processes=settings.over_use.exempt_processes,
         contact_annotations=settings.contact_annotations,
+        request_classes=settings.fragmentation.request_classes(),
     )
 
 

@@ -18,6 +18,7 @@ from zoneinfo import ZoneInfo
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, SettingsError
 
+from steelyard.app.fragmentation_settings import FragmentationSetting
 from steelyard.app.over_use_settings import OverUseSetting
 from steelyard.app.retention_settings import RetentionSetting
 from steelyard.app.source_settings import (
@@ -110,6 +111,7 @@ class Settings(BaseSettings):
     nvidia-smi stamps are written. prof_suspect_util_percent: a card busier than this whose profiling counters read 0 or nothing has dead counters,
     no idle job. scrape, prometheus, kubernetes, audit_log: what ``steelyard serve`` collects. state: where the
     rules of Q3's states draw their lines. over_use: from where on use above a grant is over-use (Q7).
+    fragmentation: typical requests as the site declares them.
     """
 
     model_config = SettingsConfigDict(
@@ -142,6 +144,7 @@ class Settings(BaseSettings):
     retention: RetentionSetting = Field(default_factory=RetentionSetting)
     state: StateSetting = Field(default_factory=StateSetting)
     over_use: OverUseSetting = Field(default_factory=OverUseSetting)
+    fragmentation: FragmentationSetting = Field(default_factory=FragmentationSetting)
 
     @model_validator(mode="before")
     @classmethod

@@ -9,6 +9,7 @@ from typing import Final
 
 import msgspec
 
+from steelyard.definitions.fragmentation import RequestClass
 from steelyard.definitions.gpu_state import StateThresholds
 from steelyard.definitions.grain import check_grain
 from steelyard.definitions.normalised_gpu_hours import REFERENCE_WEIGHT_PPM
@@ -58,7 +59,9 @@ class PostingParameters:
     person_annotations: keys of annotations that name who is behind a pod, the first that is there wins. contacts: (namespace, person), of requests
     of which nobody else is known; contact_annotations: keys of a namespace's annotations that name its contact where those
     do not. state: where the rules of ``gpu_state`` draw their lines.
-    over_use: the same of ``over_use``; exempt_namespaces, exempt_processes: pods that look after cards, and names of processes of pods of DaemonSets that do.
+    over_use: the same of ``over_use``; exempt_namespaces, exempt_processes: pods that look after cards, and names of processes of pods of
+    DaemonSets that do.
+    request_classes: typical requests as they are declared; none = those that were seen.
     Raises UsageError for a grain that cannot be set and a history of no day.
     """
 
@@ -77,6 +80,7 @@ class PostingParameters:
     over_use: OverUseThresholds = field(default_factory=OverUseThresholds)
     exempt_namespaces: tuple[str, ...] = EXEMPT_NAMESPACES
     exempt_processes: tuple[str, ...] = EXEMPT_PROCESSES
+    request_classes: tuple[RequestClass, ...] = ()
 
     def __post_init__(self) -> None:
         check_grain(self.grain_us)

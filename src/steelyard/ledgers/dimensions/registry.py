@@ -75,6 +75,7 @@ _MIG_COLUMNS: Final = (
     ("memory_slices_total", "BIGINT"),
     ("estimated", "BOOLEAN"),
 )
+_SHAPE: Final = ("cards_count", "share_ppm", "cpu_milli", "memory_mib", "cores_percent")
 _MIG_PRODUCT: Final = "-MIG-"
 
 
@@ -173,6 +174,26 @@ def _build_settings(store: Store, parameters: PostingParameters) -> None:
         "dim.over_use_exempt",
         [("kind", "VARCHAR"), ("name", "VARCHAR")],
         [(kind, name) for kind, names in exempt.items() for name in names],
+    )
+    _load_declared_classes(store, parameters)
+
+
+def _load_declared_classes(store: Store, parameters: PostingParameters) -> None:
+    """``dim.declared_class``: the typical requests as they are declared, ``weight`` of all weights; no row: those of ``dim.request_class``."""
+    types = dict.fromkeys(("position", "weight", *_SHAPE), "BIGINT") | {"profile": "VARCHAR", "models": "VARCHAR"}
+    store.load_rows(
+        "dim.declared_class",
+        list(types.items()),
+        [
+            (
+                position,
+                each.weight,
+                *(getattr(each.shape, name) for name in _SHAPE),
+                each.shape.profile,
+                "|".join(each.shape.models),
+            )
+            for position, each in enumerate(parameters.request_classes)
+        ],
     )
 
 
