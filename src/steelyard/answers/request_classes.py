@@ -23,7 +23,6 @@ from steelyard.primitives.instant import DAY_US, INSTANT_MIN, Instant
 from steelyard.primitives.unknown import Unknown
 
 _MIG_RESOURCE: Final = re.compile(r"[^/,]+/mig-([a-z0-9.+-]+?)(?:\.shared)?\Z", re.IGNORECASE)
-SHAPE_COLUMNS: Final = ("cards_count", "share_ppm", "cpu_milli", "memory_mib", "cores_percent", "profile")
 CLASS_COLUMNS: Final = (
     Column("rank"),
     Column("cards_count", "1"),
@@ -72,12 +71,21 @@ def typical_requests(
 def declared_requests(reading: Reading) -> Mix:
     """The classes that the settings declare, those of most weight first."""
     rows = reading.run("free_declared")
-    classes = [
-        RequestClass(Shape(*(row[name] for name in SHAPE_COLUMNS), _words(row["models"])), row["weight"])
-        for row in rows
-    ]
+    classes = [RequestClass(_declared_shape(row), row["weight"]) for row in rows]
     classes.sort(key=lambda each: -each.weight)
     return Mix(tuple(classes), sum(each.weight for each in classes))
+
+
+def _declared_shape(row: Record) -> Shape:
+    return Shape(
+        row["cards_count"],
+        row["share_ppm"],
+        row["cpu_milli"],
+        row["memory_mib"],
+        row["cores_percent"],
+        row["profile"],
+        _words(row["models"]),
+    )
 
 
 def _words(text: str | None) -> tuple[str, ...]:
