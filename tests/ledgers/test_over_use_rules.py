@@ -136,7 +136,7 @@ def test_samples_15_minutes_apart_show_no_length(gap: int, found: tuple[str, flo
 
 
 def test_an_hourly_mean_is_soft_at_most() -> None:
-    rows = episodes(estate([board(10, OVER, interval_us=HOUR_US), board(70, OVER, interval_us=HOUR_US)]))
+    rows = episodes(estate([board(-1, 0), board(10, OVER, interval_us=HOUR_US), board(70, OVER, interval_us=HOUR_US)]))
     assert [(row["severity"], row["excess_gpu_us"]) for row in rows] == [("soft", 0), ("soft", 0)]
 
 
@@ -342,7 +342,7 @@ def test_a_count_beside_a_neighbour_of_whom_nothing_is_counted_accuses_nobody() 
 
 
 def test_a_card_accuses_only_the_one_who_has_it_alone() -> None:
-    much = [board(minute, 20_000) for minute in range(10, 40)]
+    much = [board(-1, 300), *(board(minute, 20_000) for minute in range(10, 40))]
     beside = [
         fact
         for minute in (5, END)
@@ -350,6 +350,9 @@ def test_a_card_accuses_only_the_one_who_has_it_alone() -> None:
     ]
     [row] = episodes(estate(much))
     assert (row["basis"], row["evidence_grade"], row["hard_reason"]) == ("device", "sole_holder_of_card", "lasting")
+    assert row["peak_mib"] == 19_700, "above what was in use before it came"
+    assert words(estate(much[1:])) == [], "nobody looked before it came: the memory may have been left behind"
+    assert words(estate(board(-1, 19_000), much[1:])) == [], "memory that was left behind before it came"
     assert words(estate(much, beside)) == [], "never divided by what was granted"
     assert words(estate(much, [process(minute, 12_000, None) for minute in range(10, 40)])) == [], (
         "somebody else is there"

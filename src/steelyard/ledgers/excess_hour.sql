@@ -37,14 +37,14 @@ held_hour AS (
         sum(
             CAST(
                 hash(
-                    cluster, pod_uid, device_uuid, gi, node, unit_kind, occupancy, is_whole, memory_mib, cores_percent, is_forced, greatest(from_us, epoch_us(hour_at)),
+                    cluster, pod_uid, device_uuid, gi, node, unit_kind, occupancy, is_whole, memory_mib, cores_percent, is_forced, before_mib, greatest(from_us, epoch_us(hour_at)),
                     least(over_us, epoch_us(hour_at) + 3600000000)
                 ) AS HUGEINT
             )
         ) AS held_no
     FROM (
         SELECT
-            held.*, coalesce(spec.is_forced, FALSE) AS is_forced,
+            held.*, coalesce(spec.is_forced, FALSE) AS is_forced, before.before_mib,
             unnest(
                 generate_series(
                     date_trunc('hour', greatest(make_timestamp(held.from_us), span.from_at)),
@@ -54,6 +54,8 @@ held_hour AS (
         FROM dim.excess_held AS held
         CROSS JOIN span
         LEFT JOIN dim.excess_spec AS spec ON spec.cluster = held.cluster AND spec.pod_uid = held.pod_uid
+        LEFT JOIN dim.excess_before AS before
+            ON before.cluster = held.cluster AND before.device_uuid = held.device_uuid AND before.pod_uid = held.pod_uid
         WHERE make_timestamp(held.from_us) < span.to_at AND held.over_us > epoch_us(span.from_at)
     ) AS cut
     GROUP BY hour_at

@@ -1,7 +1,8 @@
 -- Each look at what a pod uses of a card beside what it was granted, judged: rule, whether it was above its tolerance (is_over), and how long that is shown
 -- [instant_us, to_us): until the next look where that is closer than dim.over_use_threshold.shown_us, else for the sample's own interval, else no time at all.
 -- Memory and cores are looked at by one path an hour: one that looks often enough before one that does not, then the driver's processes, what the layer
--- counted, and the card itself where one pod alone holds it and nobody else has a process there. A card's use divided by reservation is never looked at.
+-- counted, and the card itself where one pod alone holds it and nobody else has a process there
+-- (its memory only above what was in use right before that pod came). A card's use divided by reservation is never looked at.
 WITH
 looked AS (
     SELECT 'process' AS path, 1 AS path_no, cluster, device_uuid, pod_uid, instant_us, max(interval_us) AS interval_us, CAST(sum(processes) AS BIGINT) AS processes,
@@ -14,11 +15,14 @@ looked AS (
     SELECT 'soft_partition', 2, cluster, device_uuid, pod_uid, instant_us, NULL, 1, used_mib, used_ppm
     FROM dim.excess_counted
     UNION ALL
-    SELECT 'device', 3, board.cluster, board.device_uuid, max(held.pod_uid), board.instant_us, max(board.interval_us), 1, max(board.used_mib), max(board.used_ppm)
+    SELECT 'device', 3, board.cluster, board.device_uuid, max(held.pod_uid), board.instant_us, max(board.interval_us), 1,
+        max(board.used_mib) - max(before.before_mib), max(board.used_ppm)
     FROM dim.excess_board AS board
     JOIN dim.excess_held AS held
         ON held.cluster = board.cluster AND held.device_uuid = board.device_uuid AND board.instant_us >= held.from_us AND board.instant_us < held.to_us
         AND held.occupancy <> 'reserved'
+    LEFT JOIN dim.excess_before AS before
+        ON before.cluster = board.cluster AND before.device_uuid = board.device_uuid AND before.pod_uid = held.pod_uid
     LEFT JOIN dim.excess_process AS process
         ON process.cluster = board.cluster AND process.device_uuid = board.device_uuid AND process.pod_uid IS DISTINCT FROM held.pod_uid
         AND process.instant_us // 3600000000 = board.instant_us // 3600000000

@@ -411,7 +411,7 @@ EXCESS: Final = Ledger(
     sql_file="excess.sql",
     open_when=_RUNNING_GRAIN,
     closed_by={"device_sample": ("reduced", "dropped"), "process_sample": ("reduced", "dropped")},
-    stages=("excess_held", "excess_spec"),
+    stages=("excess_held", "excess_spec", "excess_before"),
     hours="excess_hour",
     window_stages=("excess_board", "excess_counted", "excess_process", "excess_seen"),
 )
