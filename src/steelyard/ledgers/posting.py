@@ -165,9 +165,10 @@ def post_ledger(store: Store, ledger: Ledger, run_id: int, basis: str, empty: Em
         return _post_rows(store, ledger, run_id, may_change)
     change = Change()
     for window in changed_windows(store, ledger, basis, empty):
+        bound = {**window.bound(), "ledger": ledger.name}
         for stem in ledger.window_stages:
             model = model_text(f"{stem}.sql")
-            empty.build(stem, model, {name: value for name, value in window.bound().items() if f"${name}" in model})
+            empty.build(stem, model, {name: value for name, value in bound.items() if f"${name}" in model})
         within = f"grain_at >= make_timestamp({window.from_us}) AND grain_at < make_timestamp({window.to_us})"
         change += _post_rows(store, ledger, run_id, f"{may_change} AND {within}")
     keep_hours(store, ledger, basis)
@@ -185,9 +186,9 @@ def _post_rows(store: Store, ledger: Ledger, run_id: int, may_change: str) -> Ch
     )
     into = f"{entry} ({names}, run_id, sign, entry_id, is_open)"  # by name: columns that a migration added stand last
     entry_id = f"CAST(hash({run_id}, {names}) >> 1 AS BIGINT)"
-    if not store.rows(f"SELECT 1 FROM {entry} LIMIT 1"):
-        store.execute(f"INSERT INTO {into} SELECT {names}, {run_id}, 1, {entry_id}, is_open FROM ({model}) AS posting")
-        return Change(int(store.rows(f"SELECT count(*) FROM {entry}")[0][0]))
+    if not store.rows(f"SELECT 1 FROM {entry} AS row WHERE {may_change} LIMIT 1"):
+        posting = f"SELECT {names}, {run_id}, 1, {entry_id}, is_open FROM ({model}) AS posting"
+        return Change(int(store.rows(f"INSERT INTO {into} {posting}")[0][0]))
     _find_change(store, entry, names, model, may_change)
     store.execute(
         f"DELETE FROM {entry} WHERE is_open AND entry_id IN (SELECT entry_id FROM {_CHANGE} WHERE is_open AND side = -1)"

@@ -29,7 +29,8 @@ class Ledger:
     ``stages``: models that stand as tables ``dim.<stem>``, rebuilt in this order right before the ledger's own SELECT, which reads them.
     ``hours``: a model of what each hour of samples is computed from (``hour_at``, ``is_open``, ``ground_no``). With it the ledger is posted window by
     window, only for hours whose ground changed since they were last posted, and what samples there are in all never stands in memory:
-    ``window_stages`` are given the window (``$from_us``, ``$to_us``) and what they may read of samples (``$read_from_us``, ``$read_to_us``).
+    ``window_stages`` are given the window (``$from_us``, ``$to_us``), what they may read of samples (``$read_from_us``, ``$read_to_us``) and the
+    name of the ledger that they are built for (``$ledger``).
     ``key_columns``: columns of names that are kept once, in ``ledger.<name>_key``; the stage ``keys_of`` yields every combination, the
     ledger's SELECT yields ``key_no`` (from ``dim.<name>_key``) in their place, the view ``ledger.<name>`` shows the names.
     ``open_when``: a condition on the ledger's own columns: rows that still move with the instant as of which the facts speak (an interval
@@ -185,7 +186,7 @@ USAGE: Final = Ledger(
     closed_by={"device_sample": ("reduced", "dropped"), "process_sample": ("reduced", "dropped")},
     stages=("usage_gap", "usage_instance"),
     hours="usage_hour",
-    window_stages=("usage_stretch", "usage_process", "usage_holder"),
+    window_stages=("usage_calm", "usage_stretch", "usage_process", "usage_holder"),
 )
 
 WAIT: Final = Ledger(
@@ -341,7 +342,14 @@ DEVIATION: Final = Ledger(
     ground=("fact.partition_sample", 'fact."grant"'),
     stages=("deviation_asked", "deviation_now", "deviation_held"),
     hours="deviation_hour",
-    window_stages=("usage_stretch", "usage_process", "usage_holder", "deviation_partition", "deviation_span"),
+    window_stages=(
+        "usage_calm",
+        "usage_stretch",
+        "usage_process",
+        "usage_holder",
+        "deviation_partition",
+        "deviation_span",
+    ),
 )
 
 GPU_STATE: Final = Ledger(

@@ -121,6 +121,17 @@ weighed AS (
     ) AS part
 ),
 
+-- A calm hour is the card's own, and that of its one holder, who has it from its beginning to its end.
+whose AS (
+    SELECT cluster, device_uuid, hour_us, CAST(NULL AS VARCHAR) AS pod_uid, 'device' AS path FROM dim.usage_calm
+    UNION ALL
+    SELECT calm.cluster, calm.device_uuid, calm.hour_us, holder.pod_uid, 'exclusive'
+    FROM dim.usage_calm AS calm
+    JOIN dim.usage_holder AS holder
+        ON holder.cluster = calm.cluster AND holder.device_uuid = calm.device_uuid AND holder.gi IS NULL
+        AND holder.from_us < calm.hour_us + 3600000000 AND holder.to_us > calm.hour_us
+),
+
 summed AS (
     SELECT
         cluster, device_uuid, gi, grain_us_at, pod_uid, path,
@@ -144,6 +155,16 @@ summed AS (
     FROM weighed
     WHERE length_us > 0 OR sampled
     GROUP BY cluster, device_uuid, gi, grain_us_at, pod_uid, path
+    UNION ALL
+    SELECT
+        calm.cluster, calm.device_uuid, NULL, calm.hour_us, whose.pod_uid, whose.path,
+        calm.memory_count * 60000000, calm.util_count * 60000000, calm.memory_sum_mib * 60000000, calm.util_sum_ppm * 60,
+        calm.engine_count * 60000000, calm.engine_sum_ppm * 60, calm.sm_count * 60000000, calm.sm_sum_ppm * 60,
+        calm.dram_count * 60000000, calm.dram_sum_ppm * 60, calm.used_count * 60000000, calm.used_sum_ppm * 60, calm.used_count * 60000000,
+        calm.peak_mib, calm.second_mib + (calm.peak_mib - calm.second_mib) * (101 - calm.memory_count) // 100, calm.samples_count,
+        calm.memory_count + calm.util_count + calm.engine_count + calm.sm_count + calm.dram_count > 0
+    FROM dim.usage_calm AS calm
+    JOIN whose ON whose.cluster = calm.cluster AND whose.device_uuid = calm.device_uuid AND whose.hour_us = calm.hour_us
 ),
 
 used AS (

@@ -19,7 +19,9 @@ held AS (
 
 -- Units that were sampled; only these need an answer.
 sampled AS (
-    SELECT DISTINCT cluster, device_uuid, gi FROM dim.usage_stretch
+    SELECT cluster, device_uuid, gi FROM dim.usage_stretch
+    UNION
+    SELECT cluster, device_uuid, NULL FROM dim.usage_calm
 ),
 
 claim AS (

@@ -6,18 +6,23 @@
 WITH
 sample AS (
     SELECT
-        cluster, device_uuid, gi, occurred_at,
-        max(interval_us) AS interval_us,
-        max(source) AS source,
-        max(CASE WHEN memory_used_mib BETWEEN 0 AND coalesce(memory_total_mib, 100000000) THEN memory_used_mib END) AS memory_mib,
-        max(ratio_ppm(util_gpu_ratio)) AS util_ppm,
-        max(ratio_ppm(gr_active_ratio)) AS engine_ppm,
-        max(ratio_ppm(sm_active_ratio)) AS sm_ppm,
-        max(ratio_ppm(dram_active_ratio)) AS dram_ppm
-    FROM fact.device_sample
-    WHERE occurred_at BETWEEN (SELECT history_from_at FROM dim.parameter) AND (SELECT horizon_at FROM dim.parameter)
-        AND occurred_at BETWEEN make_timestamp(CAST($read_from_us AS BIGINT)) AND make_timestamp(CAST($read_to_us AS BIGINT))
-    GROUP BY cluster, device_uuid, gi, occurred_at
+        sample.cluster, sample.device_uuid, sample.gi, sample.occurred_at,
+        max(sample.interval_us) AS interval_us,
+        max(sample.source) AS source,
+        max(
+            CASE WHEN sample.memory_used_mib BETWEEN 0 AND coalesce(sample.memory_total_mib, 100000000) THEN sample.memory_used_mib END
+        ) AS memory_mib,
+        max(ratio_ppm(sample.util_gpu_ratio)) AS util_ppm,
+        max(ratio_ppm(sample.gr_active_ratio)) AS engine_ppm,
+        max(ratio_ppm(sample.sm_active_ratio)) AS sm_ppm,
+        max(ratio_ppm(sample.dram_active_ratio)) AS dram_ppm
+    FROM fact.device_sample AS sample
+    LEFT JOIN dim.usage_calm AS calm
+        ON calm.cluster = sample.cluster AND calm.device_uuid = sample.device_uuid AND calm.hour_at = date_trunc('hour', sample.occurred_at)
+    WHERE sample.occurred_at BETWEEN (SELECT history_from_at FROM dim.parameter) AND (SELECT horizon_at FROM dim.parameter)
+        AND sample.occurred_at BETWEEN make_timestamp(CAST($read_from_us AS BIGINT)) AND make_timestamp(CAST($read_to_us AS BIGINT))
+        AND calm.cluster IS NULL
+    GROUP BY sample.cluster, sample.device_uuid, sample.gi, sample.occurred_at
 ),
 
 home AS (
