@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
+import msgspec
 import pytest
 
 from steelyard.answers.demand_scope import DemandScope
@@ -74,6 +76,32 @@ def test_the_pods_of_two_clusters_of_one_ray_job_are_one_job() -> None:
     assert (row["outcome"], row["gpu_hours"]) == ("succeeded", Fraction(3, 2))
     assert isinstance(row["samples_per_second"], Unknown)
     assert figure(RAY, "gpu_hours_per_job") == Fraction(3, 2)
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (("412.5", None), Fraction(825, 2)),
+        (("7", "12"), Fraction(12)),
+        (("NaN", None), Unknown("what its pods say of it is no number")),
+        (("-1", "1e400"), Unknown("what its pods say of it is no number")),
+        (("9" * 60, "3"), Fraction(3)),
+        (
+            (None, None),
+            Unknown("no job log was given, and no pod of it says so by annotation (setting rate_annotations)"),
+        ),
+    ],
+)
+def test_a_job_s_speed_is_what_its_pods_say_by_annotation(words: tuple[str | None, ...], expected: object) -> None:
+    said = [{"steelyard.io/samples-per-second": word} if word is not None else {} for word in words]
+    facts = [
+        msgspec.structs.replace(fact, annotations=json.dumps(said[("p1", "p2").index(fact.pod_uid)]))
+        if isinstance(fact, Owner)
+        else fact
+        for fact in RAY
+    ]
+    (row,) = rows(facts)
+    assert row["samples_per_second"] == expected
 
 
 def test_jobs_that_held_no_card_do_not_thin_the_mean_and_unseen_pods_lower_its_coverage() -> None:

@@ -169,8 +169,17 @@ def _row(row: Record, outcome: str | None) -> list[Value]:
         if outcome is not None
         else (None if row["living_count"] else Unknown(_("no source tells how it ended"))),
         _hours(row),
-        Unknown(_("no source that is read logs it")),
+        _samples_per_second(row),
     ]
+
+
+def _samples_per_second(row: Record) -> Fraction | Unknown:
+    """What its pods say by annotation; no log of a job is read."""
+    if row["rate_micro"] is not None:
+        return Fraction(int(row["rate_micro"]), 1_000_000)
+    if row["rates_said_count"]:
+        return Unknown(_("what its pods say of it is no number"))
+    return Unknown(_("no job log was given, and no pod of it says so by annotation (setting rate_annotations)"))
 
 
 def _hours(row: Record) -> Fraction | Unknown:

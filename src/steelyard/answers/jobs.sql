@@ -55,6 +55,31 @@ held AS (
   SEMI JOIN mine AS r ON r.cluster = m.cluster AND r.demand_id = m.demand_id
   GROUP BY m.cluster, m.demand_id
 ),
+-- What its pods say of its speed, by the annotation of the settings: of each pod its last word. rate_micro: millionths of a sample per second; NULL = no
+-- number of 0 or more below a billion. The largest counts where several say it: each says what the whole job does.
+rates AS (
+  SELECT cluster, demand_id, max(rate_micro) AS rate_micro, count(*) AS said_count
+  FROM (
+    SELECT
+      m.cluster, m.demand_id, m.pod_uid, arg_min(
+        CASE WHEN length(word) <= 40 AND TRY_CAST(word AS DECIMAL(38, 6)) BETWEEN 0 AND 999999999 THEN CAST(TRY_CAST(word AS DECIMAL(38, 6)) * 1000000 AS BIGINT) END,
+        position
+      ) FILTER (WHERE word IS NOT NULL) AS rate_micro,
+      count(word) AS words_count
+    FROM (
+      SELECT
+        m.cluster, m.demand_id, m.pod_uid, a.position,
+        json_extract_string(p.annotations, '/' || replace(replace(a.key, '~', '~0'), '/', '~1')) AS word
+      FROM dim.rate_annotation AS a
+      JOIN dim.pod AS p ON contains(p.annotations, a.key)
+      JOIN dim.demand_pod AS m ON m.cluster = p.cluster AND m.pod_uid = p.pod_uid
+      SEMI JOIN mine AS r ON r.cluster = m.cluster AND r.demand_id = m.demand_id
+    ) AS m
+    GROUP BY m.cluster, m.demand_id, m.pod_uid
+  ) AS each_pod
+  WHERE words_count > 0
+  GROUP BY cluster, demand_id
+),
 -- How the job itself says that it stands; of several under one name the last.
 own AS (
   SELECT
@@ -81,11 +106,12 @@ job AS (
     nullif(any_value(j.outcome), '') AS own_outcome, count(j.words_count) > 0 AS has_own_word,
     count(*) FILTER (WHERE m.demand_kind <> 'pod') AS gangs_count, count(*) FILTER (WHERE m.end_kind IS NULL) AS living_count,
     CAST(coalesce(sum(h.gpu_us), 0) AS BIGINT) AS gpu_us, CAST(coalesce(sum(h.unknown_count), 0) AS BIGINT) AS shares_unknown_count,
-    count(h.demand_id) AS holders_count
+    count(h.demand_id) AS holders_count, max(s.rate_micro) AS rate_micro, CAST(coalesce(sum(s.said_count), 0) AS BIGINT) AS rates_said_count
   FROM mine AS m
   LEFT JOIN waited AS w ON w.cluster = m.cluster AND w.demand_id = m.demand_id
   LEFT JOIN evicted AS e ON e.cluster = m.cluster AND e.demand_id = m.demand_id
   LEFT JOIN held AS h ON h.cluster = m.cluster AND h.demand_id = m.demand_id
+  LEFT JOIN rates AS s ON s.cluster = m.cluster AND s.demand_id = m.demand_id
   LEFT JOIN own AS j ON j.cluster = m.cluster AND j.namespace = m.namespace AND j.job_kind = m.job_kind AND j.job_name = m.job_name
   GROUP BY m.cluster, m.job_kind, m.namespace, m.job_name
 ),

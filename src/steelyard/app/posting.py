@@ -30,6 +30,7 @@ def posting_parameters(settings: Settings) -> PostingParameters:
         tenant_rules=rules or DEFAULT_RULES,
         model_weights=weights,
         person_annotations=settings.person_annotations,
+        rate_annotations=settings.rate_annotations,
         contacts=tuple(sorted(settings.contacts.items())),
         state=settings.state.thresholds(),
         over_use=settings.over_use.thresholds(),

@@ -30,7 +30,7 @@ from steelyard.app.source_settings import (
 )
 from steelyard.app.state_settings import StateSetting
 from steelyard.definitions.quota_balance import LEAK_GRACE_MINUTES, WAIT_CEILING_MINUTES
-from steelyard.ledgers.parameters import CONTACT_ANNOTATIONS, PERSON_ANNOTATIONS
+from steelyard.ledgers.parameters import CONTACT_ANNOTATIONS, PERSON_ANNOTATIONS, RATE_ANNOTATIONS
 from steelyard.primitives.errors import UsageError
 from steelyard.primitives.i18n import _, is_spoken, languages
 from steelyard.sources.shared.context import ReadSettings, SharedScheme
@@ -104,7 +104,8 @@ class Settings(BaseSettings):
     cluster: the name that facts carry where a command names none. grain_minutes: the ledgers' grain. floor_by_slots: a vGPU holds at least
     1 / split count. history_days_max: how far back from the latest evidence the ledgers of time reach. leak_grace_minutes: quota that is
     admitted and without a live pod for longer is leaked. wait_ceiling_minutes: a request within its queue's own quota that waited no longer is
-    fulfilled. person_annotations: keys of annotations that name who is behind a pod. contacts: namespace -> who answers for it, where nobody else
+    fulfilled. person_annotations: keys of annotations that name who is behind a pod; rate_annotations: in which one says how many samples
+    per second its job does. contacts: namespace -> who answers for it, where nobody else
     is known; contact_annotations: keys of annotations of a namespace that name its contact. model_weights: model glob -> weight of a
     normalised GPU-hour (reference = 1). hami_memory_scaling: node -> factor of HAMi's ``--device-memory-scaling``. hami_timezone, smi_timezone:
     the zones in which the scheduler's handshake stamps and the hosts'
@@ -127,6 +128,7 @@ class Settings(BaseSettings):
     wait_ceiling_minutes: int = Field(default=WAIT_CEILING_MINUTES, ge=1, le=525_600)
     tenant_rules: tuple[TenantRule, ...] = ()
     person_annotations: tuple[_Key, ...] = PERSON_ANNOTATIONS
+    rate_annotations: tuple[_Key, ...] = RATE_ANNOTATIONS
     contacts: dict[_Namespace, _Person] = Field(default_factory=dict)
     contact_annotations: tuple[_Key, ...] = CONTACT_ANNOTATIONS
     model_weights: dict[str, _Weight] = Field(default_factory=dict)

@@ -24,6 +24,7 @@ HISTORY_DAYS_MAX: Final = 3660
 """Ten years."""
 
 PERSON_ANNOTATIONS: Final = ("steelyard.io/owner",)
+RATE_ANNOTATIONS: Final = ("steelyard.io/samples-per-second",)
 
 CONTACT_ANNOTATIONS: Final = (
     "steelyard.io/contact",
@@ -62,6 +63,7 @@ class PostingParameters:
     over_use: the same of ``over_use``; exempt_namespaces, exempt_processes: pods that look after cards, and names of processes of pods of
     DaemonSets that do.
     request_classes: typical requests as they are declared; none = those that were seen.
+    rate_annotations: keys of annotations in which a pod says how many samples per second its job does, the first that is there wins.
     Raises UsageError for a grain that cannot be set and a history of no day.
     """
 
@@ -76,6 +78,7 @@ class PostingParameters:
     person_annotations: tuple[str, ...] = PERSON_ANNOTATIONS
     contacts: tuple[tuple[str, str], ...] = ()
     contact_annotations: tuple[str, ...] = CONTACT_ANNOTATIONS
+    rate_annotations: tuple[str, ...] = RATE_ANNOTATIONS
     state: StateThresholds = field(default_factory=StateThresholds)
     over_use: OverUseThresholds = field(default_factory=OverUseThresholds)
     exempt_namespaces: tuple[str, ...] = EXEMPT_NAMESPACES

@@ -58,8 +58,8 @@ STEMS: Final = (
     "refusal",
     "evidence_span",
 )
-"""``tenant_rule``, ``model_weight``, ``person_annotation``, ``contact_annotation``, ``contact`` and ``state_threshold`` come from the settings
-alone; ``mig_profile`` and ``device_power`` need the vendor's tables."""
+"""``tenant_rule``, ``model_weight``, ``person_annotation``, ``rate_annotation``, ``contact_annotation``, ``contact`` and ``state_threshold`` come
+from the settings alone; ``mig_profile`` and ``device_power`` need the vendor's tables."""
 
 VIEWS: Final[Mapping[str, str]] = {"step": "demand_step", "outcome": "demand_outcome"}
 """Of the stems: names over a table of numbers, made when they are read."""
@@ -156,6 +156,11 @@ def _build_settings(store: Store, parameters: PostingParameters) -> None:
         "dim.person_annotation",
         [("position", "BIGINT"), ("key", "VARCHAR")],
         list(enumerate(parameters.person_annotations)),
+    )
+    store.load_rows(
+        "dim.rate_annotation",
+        [("position", "BIGINT"), ("key", "VARCHAR")],
+        list(enumerate(parameters.rate_annotations)),
     )
     store.load_rows(
         "dim.contact_annotation",
