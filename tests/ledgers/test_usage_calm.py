@@ -15,8 +15,9 @@ from steelyard.ledgers import posting
 from steelyard.ledgers.posting import ensure_ledgers
 from steelyard.ledgers.registry import USAGE, model_text
 from steelyard.store import Store
+from tests.ledgers.reference_supply import Row
 from tests.ledgers.supply_worlds import BASE, COMMON, HOUR, MINUTE
-from tests.ledgers.test_usage_reference import ON_NODE, Row, by_reference, by_sql, held_card
+from tests.ledgers.test_usage_reference import ON_NODE, by_reference, by_sql, held_card
 
 HOURS = 4
 
