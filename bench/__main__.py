@@ -4,13 +4,25 @@ from __future__ import annotations
 
 import sys
 
-from bench import bench_agent, bench_collection, bench_exposition, bench_import, bench_posting, bench_wait, bench_watch
+from bench import (
+    bench_agent,
+    bench_collection,
+    bench_exposition,
+    bench_import,
+    bench_posting,
+    bench_prometheus,
+    bench_state,
+    bench_wait,
+    bench_watch,
+)
 
 
 def main() -> int:
     """Run every bench with its defaults; 0 where all limits are kept."""
     return max(
         bench_posting.main([]),
+        bench_state.main([]),
+        bench_prometheus.main([]),
         bench_wait.main([]),
         bench_import.main([]),
         bench_exposition.main([]),

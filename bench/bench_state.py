@@ -2,13 +2,14 @@
 
     python -m bench.bench_state --devices 1000 --days 30 --repeat 3
 
-Claim: both ledgers take at most 8 x what a person would write first, ``CREATE TABLE .. AS SELECT device, date_trunc('hour', ts), count(*), avg(1001), avg(1002),
-avg(1005), avg(203), max(memory), avg(memory) .. GROUP BY 1, 2``, over the same Parquet file in the same process with the same memory and threads, with a peak of at
-most 2 GiB. Before it is timed, everything else is posted (holding, supply, wait); both ledgers are posted from nothing, the whole history at once.
+Claim: both ledgers take at most 8 x what a person would write first, ``CREATE TABLE .. AS SELECT device, date_trunc('hour', ts), count(*),
+avg(1001), avg(1002), avg(1005), avg(203), max(memory), avg(memory) .. GROUP BY 1, 2``, over the same Parquet file in the same process with the same
+memory and threads, with a peak of at most 2 GiB. Holding, supply and wait are posted before; both ledgers are posted from nothing, the whole
+history at once, with the dimensions and findings of a posting.
 
-Samples are one row per card and minute, each with the triple, 203, memory, power and throttle reasons. Each card does one of six things for some hours (idle, low, busy,
-memory-bound, compute-bound, small kernels) with noise around it. One card in five is shared by two pods, the others have one holder after the other; of one card in a
-hundred every tenth sample comes 13 seconds late (``--late-percent``). Run in a process of its own, so that its peak memory is its own.
+Samples are one row per card and minute, each with the triple, 203, memory, power and throttle reasons. Each card does one of six things for four
+hours (idle, low, busy, memory-bound, compute-bound, small kernels), with noise around it. One card in five is shared by two pods, the others
+have one holder after the other; of one card in a hundred every tenth sample comes 13 seconds late (``--late-percent``).
 """
 
 from __future__ import annotations
@@ -81,7 +82,7 @@ def write_samples(file: Path, devices: int, days: int, late_percent: float = 1.0
         told = _DOING[doing[minutes // HOUR_US % 24 // _HOURS_EACH, index]]
         told = np.where(told > 0, np.round(np.clip(told + random.normal(0, _NOISE, told.shape), 0, 1), 3), 0.0)
         level = random.integers(4_000, 70_000, devices)[index]
-        writer = writer or pq.ParquetWriter(file, _SCHEMA, compression="zstd")
+        writer = writer or pq.ParquetWriter(file, SCHEMA, compression="zstd")
         columns = [
             pa.DictionaryArray.from_arrays(pa.array(np.zeros(rows, np.int8)), pa.array(["default"])),
             pa.DictionaryArray.from_arrays(pa.array(index), uuids),
@@ -94,13 +95,13 @@ def write_samples(file: Path, devices: int, days: int, late_percent: float = 1.0
             pa.array(np.round(120 + 500 * told[:, 1], 1)),
             pa.array(np.zeros(rows, np.int64)),
         ]
-        writer.write_table(pa.table(columns, schema=_SCHEMA), row_group_size=122_880)
+        writer.write_table(pa.table(columns, schema=SCHEMA), row_group_size=122_880)
     if writer is not None:
         writer.close()
     return rows * days
 
 
-_SCHEMA: Final = pa.schema(
+SCHEMA: Final = pa.schema(
     [
         ("cluster", pa.dictionary(pa.int8(), pa.string())),
         ("device_uuid", pa.dictionary(pa.int32(), pa.string())),
@@ -165,7 +166,7 @@ def pod(number: int, team: int, uuid: str, node: str, life: tuple[int, int], per
 def over_parquet(store: Store, file: Path) -> None:
     """``fact.device_sample`` reads the Parquet file; columns that it lacks are not known."""
     cells = ", ".join(
-        column.name if column.name in _SCHEMA.names else f"CAST(NULL AS {column.sql_type}) AS {column.name}"
+        column.name if column.name in SCHEMA.names else f"CAST(NULL AS {column.sql_type}) AS {column.name}"
         for column in columns_of(DeviceSample)
     )
     store.execute("DROP TABLE fact.device_sample")
@@ -196,25 +197,19 @@ def measure(devices: int, days: int, repeat: int, late_percent: float) -> dict[s
             over_parquet(store, folder / "samples.parquet")
             post(store, (HOLDING, SUPPLY, WAIT))
             grouping: list[tuple[float, float]] = []
-            sides: dict[str, list[tuple[float, float]]] = {ledger.name: [] for ledger in TIMED}
+            posting: list[tuple[float, float]] = []
             for _round in range(repeat):
                 grouping.append(clocked(lambda: store.execute(GROUPING)))
                 forget(store)
-                for ledger in TIMED:
-                    sides[ledger.name].append(clocked(lambda ledger=ledger: post(store, (ledger,))))  # type: ignore[misc]
+                posting.append(clocked(lambda: post(store, TIMED)))
             return {
                 "devices": devices,
                 "days": days,
                 "rows": rows,
                 **_medians("grouping", grouping),
-                **{name: cell for ledger in sides for name, cell in _medians(ledger, sides[ledger]).items()},
-                **{
-                    name: statistics.median(
-                        sum(sides[ledger][turn][place] for ledger in sides) / grouping[turn][place]
-                        for turn in range(repeat)
-                    )
-                    for place, name in ((0, "ratio"), (1, "ratio_cpu"))
-                },
+                **_medians("posting", posting),
+                "ratio": statistics.median(p[0] / g[0] for p, g in zip(posting, grouping, strict=True)),
+                "ratio_cpu": statistics.median(p[1] / g[1] for p, g in zip(posting, grouping, strict=True)),
                 "usage_entries": store.rows("SELECT count(*) FROM ledger.usage_entry")[0][0],
                 "gpu_state_entries": store.rows("SELECT count(*) FROM ledger.gpu_state_entry")[0][0],
                 "places_open": places_open(store),
