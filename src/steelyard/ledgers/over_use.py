@@ -1,8 +1,8 @@
-"""The ledger of over-use: who took more than was granted, or used a card without a grant, from when to when. Its models are ``excess*.sql``, ``over_use.sql``.
+"""The ledger of over-use: who took more than was granted, or used a card without a grant, from when to when.
 
-Two ledgers. ``excess`` is posted by windows of hours: the stretches of each grain in which samples show a pod above its tolerance
-(``definitions.over_use``), with the curve that was seen, which outlives the samples. ``over_use`` joins them to episodes, one row each; with it stand
-annotations larger than their request and pods to which cards stand open though no process was seen.
+Its models are ``excess*.sql`` and ``over_use.sql``. Two ledgers: ``excess`` is posted by windows of hours, the stretches of each grain in which
+samples show a pod above its tolerance (``definitions.over_use``), with the curve that was seen, which outlives the samples. ``over_use`` joins them
+to episodes, one row each; with it stand annotations larger than their request, and pods to which cards stand open though no process was seen.
 
 - Paths: ``process`` (the driver's processes, proven by their cgroup), ``soft_partition`` (what the layer counted), ``device`` (the card, where one pod
   alone holds it). ``basis`` names them. What is divided by reservation (``split_by_grant``) is no path.
