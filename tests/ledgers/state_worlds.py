@@ -184,14 +184,17 @@ def metrics(draw: st.DrawFn) -> list[MetricSample]:
     ]  # fmt: skip
 
 
+def card_facts(uuid: str, node: str = "n1") -> list[Fact]:
+    """A card, seen throughout."""
+    return [
+        Device(natural_key=uuid, occurred_at=at, device_uuid=uuid, node=node, memory_mib=1000, **COMMON)
+        for at in (BASE, BASE + HOURS * HOUR)
+    ]
+
+
 def estate() -> list[Fact]:
     """Two cards on two nodes, seen throughout; three pods, of which one is a notebook and one never ran."""
-    facts: list[Fact] = []
-    for uuid, node in (("GPU-1", "n1"), ("GPU-2", "n2")):
-        for at in (BASE, BASE + HOURS * HOUR):
-            facts.append(
-                Device(natural_key=uuid, occurred_at=at, device_uuid=uuid, node=node, memory_mib=1000, **COMMON)
-            )
+    facts = [*card_facts("GPU-1"), *card_facts("GPU-2", "n2")]
     facts.append(
         SourceStatus(
             natural_key="pods/cluster", occurred_at=BASE + HOURS * HOUR, kind="pods", complete=True, observed_from_at=BASE,
@@ -321,7 +324,9 @@ def residuals(store: Store) -> set[Any]:
     return {
         row[0]
         for row in store.rows(
-            "SELECT sum(amount) FROM (SELECT place_kind, place_id, grain_at, amount_gpu_us AS amount FROM ledger.supply WHERE account = 'supply' "
-            "UNION ALL SELECT place_kind, place_id, grain_at, -amount_gpu_us FROM ledger.gpu_state) GROUP BY place_kind, place_id, grain_at"
+            "SELECT sum(amount) FROM (SELECT cluster, place_kind, place_id, grain_at, amount_gpu_us AS amount FROM ledger.supply "
+            "WHERE account = 'supply' "
+            "UNION ALL SELECT cluster, place_kind, place_id, grain_at, -amount_gpu_us FROM ledger.gpu_state) "
+            "GROUP BY cluster, place_kind, place_id, grain_at"
         )
     }
