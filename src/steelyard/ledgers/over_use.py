@@ -4,8 +4,8 @@ Its models are ``excess*.sql`` and ``over_use.sql``. Two ledgers: ``excess`` is 
 samples show a pod above its tolerance (``definitions.over_use``), with the curve that was seen, which outlives the samples. ``over_use`` joins them
 to episodes, one row each; with it stand annotations larger than their request, and pods to which cards stand open though no process was seen.
 
-- Paths: ``process`` (the driver's processes, proven by their cgroup), ``soft_partition`` (what the layer counted), ``device`` (the card, where one pod
-  alone holds it). ``basis`` names them. What is divided by reservation (``split_by_grant``) is no path.
+- Paths: ``process`` (the driver's processes, proven by their cgroup), ``soft_partition`` (what the layer counted), ``device`` (the card, where one
+  pod alone holds it). ``basis`` names them. What is divided by reservation (``split_by_grant``) is no path.
 - ``interval_us``: how far apart the samples lie that show it; of a sample that stands for no time, how far the nearest is (NULL: there is none).
 - ``excess_gpu_us``: what was taken above the grant, as a share of the card, times the time shown; NULL where the card's memory is not known.
 

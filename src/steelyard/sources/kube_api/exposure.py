@@ -47,8 +47,8 @@ def exposure_of(view: PodView) -> str:
 
 
 def core_policy_of(view: PodView, demands: Sequence[Demand]) -> str | None:
-    """``force`` where every container that asks for a device says so, or the pod's annotation does; another policy where one is named; None where none
-    is."""
+    """``force`` where every container that asks for a device says so, or the pod's annotation does; another policy where one is named; None where
+    none is."""
     asking = {demand.container.name for demand in demands}
     said = [
         next((value for name, value in _variables(container) if name == _POLICY and value.lower() in _POLICIES), None)
