@@ -236,7 +236,7 @@ def test_what_never_fits_has_to_ask_for_less_or_its_queue_to_have_more() -> None
 
 
 def test_the_quota_itself_tells_that_a_request_never_fits_whatever_the_word_says() -> None:
-    limits = quota(500, nominal_milli=16_000, borrowing_limit_milli=8_000)
+    limits = quota(500, nominal_milli=24_000)
     facts = [*asked("w1", 0, None, gpus=32), decision(1, "not_now", missing_milli=8_000, **SHORT), limits]
     (row,) = table(of(facts), "standing")
     assert (row["fit"], row["fit_basis"]) == ("never_fits", "quota")

@@ -233,6 +233,9 @@ FROM dim.quota_now
 WHERE cluster = $cluster AND queue = $queue AND queue_kind <> 'pool' AND epoch_us(said_at) <= $at_us
 ORDER BY resource, flavor;
 
+-- name: story_quota_fit
+SELECT resource, asked_milli, limit_milli, fit FROM dim.quota_fit WHERE cluster = $cluster AND demand_id = $demand;
+
 -- name: story_outcomes
 SELECT demand_id, outcome, basis, outcome_by, outcome_cause, epoch_us(ended_at) AS ended_us, pods_succeeded_count, pods_failed_count
 FROM dim.outcome

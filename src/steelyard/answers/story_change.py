@@ -20,7 +20,6 @@ from steelyard.primitives.i18n import _, ngettext
 from steelyard.primitives.instant import Instant
 
 REFUSALS: Final = frozenset({"not_now", "never_fits", "misconfigured", "rejected", "deactivated"})
-_CARDS: Final = frozenset({"gpu", "pgpu", "npu"})
 _TAINT: Final = re.compile(r"untolerated taint\(?s?\)?\s*(\{[^{}]{0,300}\})?")
 _INSUFFICIENT: Final = "Insufficient "
 _KUEUE_GATE: Final = "kueue.x-k8s.io/admission"
@@ -48,28 +47,13 @@ def _is_echo(word: Record) -> bool:
     return bool(details_of(word).get("after") == "evicted")
 
 
-def fit_of(word: Record | None, gpu_milli: int | None, quota: Sequence[Record]) -> tuple[str | None, str | None]:
-    """(``never_fits``, ``not_now`` or None, what says so). The quota's own numbers win over the word."""
-    if _above_capacity(gpu_milli, quota) is not None:
-        return "never_fits", "quota"
+def fit_of(word: Record | None, quota_fit: Record | None) -> tuple[str | None, str | None]:
+    """(``never_fits``, ``not_now`` or None, what says so). ``quota_fit``: its row of ``dim.quota_fit``, as Q6 has it; it wins over the word."""
+    if quota_fit is not None and quota_fit["fit"] is not None:
+        return quota_fit["fit"], "quota"
     if word is None or word["verdict"] not in ("never_fits", "not_now"):
         return None, None
     return word["verdict"], "decision"
-
-
-def _above_capacity(gpu_milli: int | None, quota: Sequence[Record]) -> Record | None:
-    """The quota row of a whole-card resource whose capacity, over all flavors, is less than what is asked for; None where it is not, or not known."""
-    cards: dict[str, list[Record]] = {}
-    for row in quota:
-        if row["resource"].removeprefix("requests.").rpartition("/")[2] in _CARDS:
-            cards.setdefault(row["resource"], []).append(row)
-    if len(cards) != 1 or gpu_milli is None:
-        return None
-    (rows,) = cards.values()
-    capacities = [row["max_capacity_milli"] for row in rows]
-    if not capacities or None in capacities or gpu_milli <= sum(capacities):
-        return None
-    return {**rows[0], "max_capacity_milli": sum(capacities), "flavor": rows[0]["flavor"] if len(rows) == 1 else None}
 
 
 def changes(
@@ -80,17 +64,19 @@ def changes(
     queue: Record | None,
     *,
     confined: bool = False,
+    quota_fit: Record | None = None,
 ) -> list[Change]:
     """What would have to change, the most telling first; empty where nobody said what is short.
 
     ``confined``: for a viewer of one tenant, without anything that may name somebody else, and without what others keep of the quota.
     """
     found = list(_of_queue(queue, confined))
-    above = _above_capacity(demand["gpu_milli"], quota)
     told = word is not None and word["verdict"] == "never_fits" and word["limit_milli"] is not None
-    if above is not None and not told:
-        limit, resource, flavor = above["max_capacity_milli"], above["resource"], above["flavor"]
-        found += _less_or_more(demand["gpu_milli"], limit, resource, flavor, demand["queue"], _("the queue's quota"))
+    if quota_fit is not None and quota_fit["fit"] == "never_fits" and not told:
+        asked, limit, resource = quota_fit["asked_milli"], quota_fit["limit_milli"], quota_fit["resource"]
+        flavor = quota[0]["flavor"] if len(quota) == 1 else None
+        found += _less_or_more(asked, limit, resource, flavor, demand["queue"], _("the queue's quota"))
+        return found
     if word is None:
         return found
     basis = basis_of(word, confined)

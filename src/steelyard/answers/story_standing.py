@@ -168,8 +168,13 @@ def _standing(reading: Reading, demand: Record, wait: Record, told: Told) -> Sta
     if found.stage in HELD_UP or found.stage == "backoff":
         _hold_up(found, words, told)
     else:
-        found.fit, found.fit_basis = fit_of(found.word, demand["gpu_milli"], quota)
-        found.changes = changes(found.word, demand, found.stage, quota, found.queue, confined=told.confined)
+        of_queue = found.stage == "queue" and bool(quota)
+        rows = reading.run("story_quota_fit", cluster=cluster, demand=demand["demand_id"]) if of_queue else []
+        fit = next(iter(rows), None)
+        found.fit, found.fit_basis = fit_of(found.word, fit)
+        found.changes = changes(
+            found.word, demand, found.stage, quota, found.queue, confined=told.confined, quota_fit=fit
+        )
     if found.stage in ("queue", "scheduler") and not found.is_heard_of:
         _place(reading, found, told)
     found.remaining, found.compared_count = _remaining(reading, cluster, at, found)
