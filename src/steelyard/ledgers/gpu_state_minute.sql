@@ -12,8 +12,7 @@ sample AS (
         throttle_reasons, pcie_tx_bytes_per_second, pcie_rx_bytes_per_second, nvlink_tx_bytes_per_second, nvlink_rx_bytes_per_second,
         measured_ratio(sm_occupancy_ratio) AS occupancy
     FROM fact.device_sample
-    WHERE occurred_at BETWEEN (SELECT history_from_at FROM dim.parameter) AND (SELECT horizon_at FROM dim.parameter)
-        AND occurred_at BETWEEN make_timestamp(CAST($read_from_us AS BIGINT)) AND make_timestamp(CAST($read_to_us AS BIGINT))
+    WHERE occurred_at BETWEEN make_timestamp(CAST($read_from_us AS BIGINT)) AND make_timestamp(CAST($read_to_us AS BIGINT))
 ),
 
 trusted AS (

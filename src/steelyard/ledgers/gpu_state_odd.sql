@@ -29,8 +29,7 @@ sample AS (
     FROM fact.device_sample AS sample
     JOIN odd_unit
         ON odd_unit.cluster = sample.cluster AND odd_unit.device_uuid = sample.device_uuid AND odd_unit.gi IS NOT DISTINCT FROM sample.gi
-    WHERE sample.occurred_at BETWEEN (SELECT history_from_at FROM dim.parameter) AND (SELECT horizon_at FROM dim.parameter)
-        AND sample.occurred_at BETWEEN make_timestamp(CAST($read_from_us AS BIGINT)) AND make_timestamp(CAST($read_to_us AS BIGINT))
+    WHERE sample.occurred_at BETWEEN make_timestamp(CAST($read_from_us AS BIGINT)) AND make_timestamp(CAST($read_to_us AS BIGINT))
     GROUP BY sample.cluster, sample.device_uuid, sample.gi, sample.occurred_at
 ),
 

@@ -1,7 +1,8 @@
--- Cards and hours of which one grouping tells all that the usage ledger needs: in the whole window the card's samples are one a minute, on the minute, each for its minute,
--- none of them of a GPU instance, and no holding of the card (or of its node) begins or ends within that hour. Each sample then stands for its minute, whatever comes after it,
--- so all that is left of usage_stretch, which reads the other hours, is sums. Figures as there; second_mib: the second largest of the memory figures (the 99th percentile of up
--- to 60 lies between it and the largest). $ledger: only `usage` reads calm hours, other ledgers have every stretch in usage_stretch.
+-- Cards and hours of which one grouping tells all that the usage ledger needs: in the whole window the card's samples are one a minute, on the minute,
+-- each for its minute, none of a GPU instance, and no holding of the card (or of its node) begins or ends within that hour. Each sample then stands for
+-- its minute, whatever comes after it, so that all that is left of usage_stretch, which reads the other hours, is sums. Figures as there; second_mib: the
+-- second largest of the memory figures (the 99th percentile of up to 60 lies between it and the largest). $ledger: only `usage` reads calm hours, other
+-- ledgers have every stretch in usage_stretch.
 WITH
 sample AS (
     SELECT
@@ -12,7 +13,6 @@ sample AS (
         ratio_ppm(dram_active_ratio) AS dram_ppm
     FROM fact.device_sample
     WHERE $ledger = 'usage'
-        AND occurred_at BETWEEN (SELECT history_from_at FROM dim.parameter) AND (SELECT horizon_at FROM dim.parameter)
         AND occurred_at BETWEEN make_timestamp(CAST($read_from_us AS BIGINT)) AND make_timestamp(CAST($read_to_us AS BIGINT))
 ),
 

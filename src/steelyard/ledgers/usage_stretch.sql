@@ -19,8 +19,7 @@ sample AS (
     FROM fact.device_sample AS sample
     LEFT JOIN dim.usage_calm AS calm
         ON calm.cluster = sample.cluster AND calm.device_uuid = sample.device_uuid AND calm.hour_at = date_trunc('hour', sample.occurred_at)
-    WHERE sample.occurred_at BETWEEN (SELECT history_from_at FROM dim.parameter) AND (SELECT horizon_at FROM dim.parameter)
-        AND sample.occurred_at BETWEEN make_timestamp(CAST($read_from_us AS BIGINT)) AND make_timestamp(CAST($read_to_us AS BIGINT))
+    WHERE sample.occurred_at BETWEEN make_timestamp(CAST($read_from_us AS BIGINT)) AND make_timestamp(CAST($read_to_us AS BIGINT))
         AND calm.cluster IS NULL
     GROUP BY sample.cluster, sample.device_uuid, sample.gi, sample.occurred_at
 ),

@@ -23,7 +23,8 @@ WINDOW_US_MAX: Final[DurationUs] = DAY_US
 
 @dataclass(frozen=True, slots=True)
 class ReadWindow:
-    """Grains from ``from_us`` up to ``to_us`` are computed, from samples of ``read_from_us`` to ``read_to_us``."""
+    """Grains from ``from_us`` up to ``to_us`` are computed, from samples of ``read_from_us`` to ``read_to_us``, both included: never older than the
+    history nor beyond the horizon, so that a stage that reads samples need not look at either."""
 
     from_us: Instant
     to_us: Instant
@@ -62,7 +63,11 @@ def changed_windows(store: Store, ledger: Ledger, basis: str, empty: EmptyTables
         )
     ]
     reach = _reach(store)
-    return [ReadWindow(start, end, start - reach, end + reach) for start, end in spans(hours, reach, WINDOW_US_MAX)]
+    oldest, latest = _known_span(store)
+    return [
+        ReadWindow(start, end, max(start - reach, oldest), min(end + reach, latest))
+        for start, end in spans(hours, reach, WINDOW_US_MAX)
+    ]
 
 
 def keep_hours(store: Store, ledger: Ledger, basis: str) -> None:
@@ -98,6 +103,12 @@ def spans(hours: Iterable[Instant], reach: DurationUs, length_max: DurationUs) -
 def _cut(start: Instant, end: Instant, length_max: DurationUs) -> Iterator[tuple[Instant, Instant]]:
     for low in range(start, end, length_max):
         yield low, min(end, low + length_max)
+
+
+def _known_span(store: Store) -> tuple[Instant, Instant]:
+    """The instants of which samples are evidence; without facts every instant, as there is nothing to read."""
+    found = store.rows("SELECT min(epoch_us(history_from_at)), max(epoch_us(horizon_at)) FROM dim.parameter")[0]
+    return (0, 1 << 62) if None in found else (int(found[0]), int(found[1]))
 
 
 def _reach(store: Store) -> DurationUs:
