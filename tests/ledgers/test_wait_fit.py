@@ -86,6 +86,13 @@ FITS: dict[str, tuple[list[Fact], str | None, str | None, bool]] = {
         [asks(12), WAITS_IT_SAYS, quota(nominal_milli=8000, **COHORT), quota("research", "cohort", nominal_milli=4000)],
         "not_now", "capacity", False,
     ),
+    "a member whose quota is not known may lend any amount": (
+        [
+            asks(13), WAITS_IT_SAYS, quota(nominal_milli=8000, **COHORT), quota("other", nominal_milli=4000, **COHORT),
+            quota("third", nominal_milli=None, **COHORT),
+        ],
+        "not_now", "capacity", False,
+    ),
     "a cohort within another may have more": (
         [asks(13), WAITS_IT_SAYS, quota(nominal_milli=8000, **COHORT), cohort("root")], "not_now", "capacity", False
     ),

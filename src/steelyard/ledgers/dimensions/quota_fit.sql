@@ -29,7 +29,7 @@ nested AS (
 lendable AS (
   SELECT
     cluster, CASE queue_kind WHEN 'cohort' THEN queue ELSE parent END AS cohort, flavor, resource,
-    sum(least(amount.nominal, coalesce(amount.lending, amount.nominal))) AS milli
+    CASE WHEN count(amount.nominal) = count(*) THEN sum(least(amount.nominal, coalesce(amount.lending, amount.nominal))) END AS milli
   FROM latest
   WHERE queue_kind = 'cohort' OR queue_kind = 'cluster_queue' AND parent IS NOT NULL
   GROUP BY ALL
