@@ -55,7 +55,7 @@ CASES: list[tuple[Behaviour, str]] = [
     (says(answer(b'{"status":"ok"}', Content_Type="application/json")), "found application/json"),
     (says(answer(TEXT, Content_Encoding="br")), "Content-Encoding 'br'"),
     (says(answer(TEXT, Content_Encoding="gzip")), "no readable gzip"),
-    (says(answer(gzip.compress(TEXT)[:-9], Content_Encoding="gzip")), "cut off"),
+    (says(answer(gzip.compress(TEXT, mtime=0)[:-9], Content_Encoding="gzip")), "cut off"),
     (says(answer(BOMB, Content_Encoding="gzip")), "expands to more than 100000 bytes"),
     (says(answer(b"x" * 20_000)), "larger than 10000 bytes"),
     (says(answer(b"", "302 Found", Location="http://elsewhere/")), "HTTP 302: it redirects"),
