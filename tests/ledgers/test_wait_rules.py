@@ -140,6 +140,21 @@ CASES: dict[str, tuple[list[Fact], list[tuple[Any, ...]]]] = {
         [workload(100), condition(1, "QuotaReserved", "False", reason="WaitingForQuota"), RESERVED],
         [("queue", 0, 60, "reserved", None)],
     ),
+    "a reservation stamped before the creation ended the wait, nobody knows when": (
+        [workload(100, created=10, phase="admitted"), condition(9, "QuotaReserved"), condition(9, "Admitted")],
+        [("queue", 10, 10, "reserved", "end_not_stamped")],
+    ),
+    "a run that ended is not given up because its stamps lie before the creation": (
+        [
+            workload(100, created=10, phase="finished"),
+            *(condition(9, item) for item in ("QuotaReserved", "Admitted")), condition(60, "Finished"),
+        ],
+        [("queue", 10, 10, "reserved", "end_not_stamped")],
+    ),
+    "a job of Volcano that ran before its creation waits no more": (
+        [vcjob(100, created_at=10, phase="Running"), told(9, "j1", "Running")],
+        [("queue", 10, 10, "running", "end_not_stamped")],
+    ),
     "who waits still is open at its last sighting": ([workload(100)], [("queue", 0, None, None, None)]),
     "a check lies between reservation and admission": (
         [workload(100), RESERVED, condition(83, "Admitted")],
@@ -414,6 +429,14 @@ CASES: dict[str, tuple[list[Fact], list[tuple[Any, ...]]]] = {
 def test_waits(name: str) -> None:
     facts, expected = CASES[name]
     assert lines(facts) == expected
+
+
+def test_a_stamp_before_the_creation_is_told() -> None:
+    with Store.open_memory() as store:
+        store.append([workload(100, created=10, phase="admitted"), condition(9, "QuotaReserved")])
+        post(store)
+        rows = store.rows("SELECT subject FROM ledger.finding WHERE code = 'stamp_before_creation'")
+    assert rows == [("workload team-a/w1",)]
 
 
 def test_who_waits_is_known_to_as_far_as_a_watch_of_its_kind_reached() -> None:

@@ -40,7 +40,7 @@ found AS (
   SELECT
     owner.cluster, 'owner_in_other_namespace',
     lower(owner.object_kind) || ' ' || owner.namespace || '/' || coalesce(life.pod, step.object_name, owner.object_uid),
-    'it names an owner in another namespace (' || owner.owner_namespace || '): Kubernetes knows no such owners, and the reference is not followed',
+    'it names an owner in another namespace: Kubernetes knows no such owners, and the reference is not followed',
     json_object('owner_uid', owner.owner_uid, 'owner_namespace', owner.owner_namespace)
   FROM dim.foreign_owner AS owner
   LEFT JOIN dim.pod_life AS life ON life.cluster = owner.cluster AND life.pod_uid = owner.object_uid

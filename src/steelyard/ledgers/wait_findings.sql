@@ -35,6 +35,16 @@ WITH found AS (
   FROM dim.demand
   WHERE lacks_workload
   GROUP BY cluster, namespace, local_queue
+  UNION ALL
+  SELECT
+    demand.cluster, 'stamp_before_creation', 'warning', replace(demand.demand_kind, '_', '') || ' ' || demand.namespace || '/' || demand.name,
+    'its controller stamped a change of it before it was created (their clocks differ): when that wait ended is not known',
+    json_object('stamps_count', count(*), 'first_at', min(told.occurred_at), 'created_at', any_value(demand.created_at))
+  FROM fact.transition AS told
+  JOIN dim.demand AS demand ON demand.cluster = told.cluster AND demand.demand_id = told.object_uid
+  WHERE demand.demand_kind <> 'pod' AND told.aspect IN ('condition', 'phase')
+    AND told.occurred_at < date_trunc('second', demand.created_at)
+  GROUP BY demand.cluster, demand.demand_kind, demand.namespace, demand.name
 )
 SELECT
   found.cluster, 'ledger.wait' AS source, found.code || '/' || found.subject AS natural_key, parameter.as_of_at AS occurred_at,

@@ -1,6 +1,6 @@
 -- The changes of each demand in one vocabulary (definitions/queue_wait.py), each once. One change is told by the object's condition, by a status patch in the
 -- audit log (the same stamp) and by an event: all are kept to the second, as conditions are; the best evidence names it. An event that comes
--- within a second of what a condition tells is that change.
+-- within a second of what a condition tells is that change. A stamp before the creation (clocks differ) is kept as a bound: not before it was created.
 -- basis `watch`: the change has no stamp, or one after it was seen, and `at` is when it was first seen so, a bound. step_no, basis_no, follows_no (the step
 -- before it; NULL = none) are 0 created, 1 evicted, 2 released, 3 backoff_until, 4 ungated, 5 reserved, 6 admitted, 7 scheduled, 8 running, 9 finished, 10 abandoned, which is
 -- the order of steps that share an instant; and 0 object, 1 audit, 2 trace, 3 event, 4 watch. is_deactivation: of an eviction. `dim.step` has the names.
@@ -42,7 +42,9 @@ called AS (
   GROUP BY w.cluster, w.object_uid, w.occurred_at, w.step_at, w.step_no, w.basis_no, w.is_deactivation
 ),
 stamped AS NOT MATERIALIZED (
-  SELECT d.demand_no, w.step_at, w.step_no, w.basis_no, w.is_deactivation
+  SELECT
+    d.demand_no, greatest(w.step_at, date_trunc('second', d.created_at)) AS step_at, w.step_no,
+    CASE WHEN w.step_at < date_trunc('second', d.created_at) THEN 4 ELSE w.basis_no END AS basis_no, w.is_deactivation
   FROM worded AS w
   JOIN gang_demands AS d ON d.cluster = w.cluster AND d.demand_id = w.object_uid
   WHERE w.object_group = 'kueue.x-k8s.io' AND w.step_no IS NOT NULL
@@ -105,7 +107,7 @@ told AS (
   WHERE g.created_at IS NULL
   GROUP BY g.demand_no
   UNION ALL
-  SELECT demand_no, date_trunc('second', ended_at), CASE WHEN end_kind = 'finished' THEN 9 ELSE 10 END, 0, FALSE
+  SELECT demand_no, date_trunc('second', greatest(ended_at, created_at)), CASE WHEN end_kind = 'finished' THEN 9 ELSE 10 END, 0, FALSE
   FROM gang_demands
   WHERE ended_at IS NOT NULL
   UNION ALL
@@ -117,8 +119,8 @@ told AS (
   WHERE g.requeue_at IS NOT NULL AND g.object_kind = 'Workload'
   UNION ALL
   SELECT
-    d.demand_no, date_trunc('second', t.occurred_at), CASE WHEN t.value = 'Running' THEN 8 ELSE 9 END,
-    CASE WHEN t.time_basis = 'observed' THEN 4 ELSE 0 END, FALSE
+    d.demand_no, date_trunc('second', greatest(t.occurred_at, d.created_at)), CASE WHEN t.value = 'Running' THEN 8 ELSE 9 END,
+    CASE WHEN t.time_basis = 'observed' OR t.occurred_at < date_trunc('second', d.created_at) THEN 4 ELSE 0 END, FALSE
   FROM fact.transition AS t
   JOIN gang_demands AS d ON d.cluster = t.cluster AND d.demand_id = t.object_uid
   WHERE t.aspect = 'phase' AND (t.value <> 'Aborted' OR d.phase = 'Aborted') AND ( -- what was aborted and resumed goes on
