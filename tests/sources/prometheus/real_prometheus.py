@@ -137,14 +137,15 @@ def history(folder: Path, lines: Iterable[str]) -> Iterator[str]:
 
 
 def _port(process: subprocess.Popen[bytes]) -> int:
-    """The port it says it listens on, once it says that it is ready; its further words are read and dropped, so that it never waits."""
+    """The port it says it listens on, once it says that it is ready (in either order); its further words are read and dropped, so that it never waits."""
     assert process.stderr is not None
-    said, port = [], None
+    said, port, ready = [], None, False
     for line in process.stderr:
         said.append(line)
         found = _LISTENING.search(line)
         port = int(found.group(1)) if found else port
-        if b"Server is ready" in line and port is not None:
+        ready = ready or b"Server is ready" in line
+        if ready and port is not None:
             threading.Thread(target=_drain, args=(process.stderr,), daemon=True).start()
             return port
     raise AssertionError(f"prometheus did not start: {b''.join(said[-5:])!r}")
