@@ -137,7 +137,7 @@ def history(folder: Path, lines: Iterable[str]) -> Iterator[str]:
 
 
 def _port(process: subprocess.Popen[bytes]) -> int:
-    """The port it says it listens on, once it says that it is ready (in either order); its further words are read and dropped, so that it never waits."""
+    """The port it says it listens on, once it says that it is ready, in either order; its further words are read and dropped: it never waits."""
     assert process.stderr is not None
     said, port, ready = [], None, False
     for line in process.stderr:
