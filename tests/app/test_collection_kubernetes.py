@@ -110,7 +110,12 @@ def test_rounds_that_are_not_posted_yet_do_not_move_the_instant_that_is_answered
 
 
 def _metadata_alone(name: str, version: int, owner: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    metadata = {"name": name, "namespace": shared_pod("a")["metadata"]["namespace"], "uid": f"uid-{name}", "resourceVersion": str(version)}
+    metadata = {
+        "name": name,
+        "namespace": shared_pod("a")["metadata"]["namespace"],
+        "uid": f"uid-{name}",
+        "resourceVersion": str(version),
+    }
     references = {"ownerReferences": [owner]} if owner else {}
     return {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": {**metadata, **references}}
 
