@@ -249,7 +249,7 @@ def test_exports_that_were_moved_away_are_written_again_before_anything_goes(sto
 def test_the_file_stays_in_proportion_to_what_is_kept(store: Store, data: Path) -> None:
     store.execute(
         "INSERT INTO fact.device_sample BY NAME SELECT * EXCLUDE (number) REPLACE (occurred_at + to_microseconds(1 + number * 100) AS occurred_at, "
-        "md5(fact_id || number) AS fact_id) FROM fact.device_sample, (SELECT unnest(range(200)) AS number) AS step"
+        "md5(fact_id || number) AS fact_id) FROM fact.device_sample, (SELECT unnest(range(400)) AS number) AS step"
     )
     store.execute("CHECKPOINT")
     report = run(store, data)

@@ -61,7 +61,10 @@ def pending_part(reading: Reading, scope: DemandScope, confined: bool) -> Pendin
     words: dict[tuple[str, str], list[Record]] = {}
     queues: dict[tuple[str, str], Record] = {}
     quota: dict[tuple[str, str], list[Record]] = {}
+    fits: dict[tuple[str, str], Record] = {}
     if rows:
+        for row in reading.run("pending_fits", demands=[row["demand_id"] for row in rows]):
+            fits[row["cluster"], row["demand_id"]] = row
         for row in reading.run("pending_words", demands=[row["demand_id"] for row in rows], to_us=to_us):
             words.setdefault((row["cluster"], row["demand_id"]), []).append(row)
         for row in reading.run("pending_queues", to_us=to_us):
@@ -76,6 +79,7 @@ def pending_part(reading: Reading, scope: DemandScope, confined: bool) -> Pendin
             words.get((row["cluster"], row["demand_id"]), ()),
             quota.get((row["cluster"], row["queue"]), ()),
             queues.get((row["cluster"], row["queue"])),
+            fits.get((row["cluster"], row["demand_id"])) if row["stage"] == "queue" else None,
             confined,
         )
         for row in rows
@@ -86,10 +90,10 @@ def pending_part(reading: Reading, scope: DemandScope, confined: bool) -> Pendin
 
 
 def _row(
-    row: Record, words: Sequence[Record], quota: Sequence[Record], queue: Record | None, confined: bool
+    row: Record, words: Sequence[Record], quota: Sequence[Record], queue: Record | None, fit: Record | None, confined: bool
 ) -> Sequence[Value]:
     word = standing_word(words, row["started_us"])
-    found = changes(word, row, row["stage"], quota, queue, confined=confined)
+    found = changes(word, row, row["stage"], quota, queue, confined=confined, quota_fit=fit)
     nobody = Unknown(_("nobody said why it waits"))
     cause = row["cause"] or (word["cause"] if word else None)
     return (

@@ -75,3 +75,8 @@ FROM fact.queue
 WHERE queue_kind IN ('cluster_queue', 'volcano_queue') AND occurred_at < make_timestamp($to_us::BIGINT)
 GROUP BY cluster, queue, queue_kind
 ORDER BY cluster, queue, queue_kind;
+
+-- name: pending_fits
+SELECT cluster, demand_id, resource, asked_milli, limit_milli, fit
+FROM dim.quota_fit
+WHERE list_contains($demands, demand_id);

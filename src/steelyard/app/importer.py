@@ -120,12 +120,13 @@ class FileImporter:
         return ImportReport(reports, as_of.instant, as_of.basis, dict(sorted(findings.items())), postings, asks)
 
     def _asks(self, store: Store) -> tuple[str, ...]:
-        """The commands that have an answer now; none where nothing was posted."""
-        try:
-            check_posted(store, self._directory)
-        except UsageError:
-            return ()
-        return askable(store)
+        """The commands that have an answer now; none where nothing was posted. Read beside whoever writes: a server's rounds go on."""
+        with store.reader() as view:
+            try:
+                check_posted(view, self._directory)
+            except UsageError:
+                return ()
+            return askable(view)
 
     def _context(self, request: ImportRequest, file: InputFile) -> ReadContext:
         settings = self._read_settings

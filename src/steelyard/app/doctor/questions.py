@@ -19,6 +19,7 @@ CAPABILITY_OF_SOURCE: Final[Mapping[str, str]] = {
     "kubernetes pods": "pods",
     "gpu inventory": "inventory",
     "gpu process memory": "process_memory",
+    "gpu samples": "card_use",
 }
 """The registry's word for a source -> the capability that stands for it."""
 

@@ -35,7 +35,7 @@ def report_of(found: Any) -> ImportReport:
             as_of_basis=found["as_of_basis"],
             findings_by_code=dict(found["findings_by_code"]),
             postings_count=found["postings_count"],
-            asks=[str(words) for words in found.get("asks", ())],
+            asks=tuple(str(words) for words in found.get("asks", ())),
         )
     except (AttributeError, LookupError, TypeError, ValueError) as error:
         raise other_form() from error
