@@ -36,6 +36,10 @@ def crowded_story() -> Estate:
             fit="never_fits" if gpus > 8 else None,
             cause="quota" if gpus > 8 else None,
         )
+    estate.insert(
+        "dim.quota_fit", cluster="default", demand_id="id-huge", queue="lab", resource="nvidia.com/gpu", asked_milli=12_000, limit_milli=8_000,
+        fit="never_fits",
+    )  # fmt: skip
     _quota(estate)
     _words(estate)
     _gangs(estate)

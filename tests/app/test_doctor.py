@@ -106,7 +106,11 @@ def test_on_the_demo_it_names_what_is_missing_at_each_level(demo: Path, capsys: 
     assert [each["reached"] for each in found["levels"]] == [True, False, False]
     assert {name for name, state in states(found, "L0").items() if state != "stored"} == {"container_logs"}
     level_one = states(found, "L1")
-    assert (level_one["cluster_watch"], level_one["card_use"], level_one["profiling"]) == ("missing", "stored", "stored")
+    assert (level_one["cluster_watch"], level_one["card_use"], level_one["profiling"]) == (
+        "missing",
+        "stored",
+        "stored",
+    )
     level_two = states(found, "L2")
     assert (level_two["audit"], level_two["node_agents"]) == ("missing", "missing")
     assert {each["number"]: each["state"] for each in found["questions"]}[1] == "fully"

@@ -90,7 +90,12 @@ def pending_part(reading: Reading, scope: DemandScope, confined: bool) -> Pendin
 
 
 def _row(
-    row: Record, words: Sequence[Record], quota: Sequence[Record], queue: Record | None, fit: Record | None, confined: bool
+    row: Record,
+    words: Sequence[Record],
+    quota: Sequence[Record],
+    queue: Record | None,
+    fit: Record | None,
+    confined: bool,
 ) -> Sequence[Value]:
     word = standing_word(words, row["started_us"])
     found = changes(word, row, row["stage"], quota, queue, confined=confined, quota_fit=fit)
