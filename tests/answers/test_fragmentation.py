@@ -73,9 +73,9 @@ def test_free_is_usable_trapped_or_blocked_to_the_last_part() -> None:
     asks(estate, 1, memory_mib=4_000, resource_names="nvidia.com/gpu,nvidia.com/gpumem")
     result = answer(estate.store, FragmentationSpec())
     found = values(result)
-    usable = sum(row["gpus_q3_satisfied"] for row in rows(result, "nodes"))  # type: ignore[misc]
+    usable = sum(row["gpus_q3_satisfied"] for row in rows(result, "nodes"))  # type: ignore[misc]  # cells are of any kind, these are numbers
     assert found["gpus_interference_blocked"] == 1
-    assert float(found["gpus_trapped"]) + float(usable) + 1 == pytest.approx(float(found["gpus_free"]))  # type: ignore[arg-type]
+    assert float(found["gpus_trapped"]) + float(usable) + 1 == pytest.approx(float(found["gpus_free"]))  # type: ignore[arg-type]  # numbers here
 
 
 @pytest.mark.parametrize(

@@ -163,7 +163,7 @@ def test_a_series_per_state_adds_up_to_the_figure() -> None:
     for where in ({}, {"tenant": "team-a"}):
         result = ask(where=where)
         for series in result.series:
-            assert sum(value for _at, value in series.points) == figure(result, f"gpu_hours_{series.name}")  # type: ignore[misc]
+            assert sum(value for _at, value in series.points) == figure(result, f"gpu_hours_{series.name}")  # type: ignore[misc]  # all are numbers
 
 
 def test_the_largest_avoidable_part_is_advised_first() -> None:

@@ -142,7 +142,7 @@ def test_a_long_curve_is_thinned_to_peaks() -> None:
     ]  # fmt: skip
     [series] = curves([episode_of(row, {}, {})], hours, Window(0, 200 * HOUR_US))
     assert len(series.points) == POINTS_MAX and series.unit == "%"
-    assert max(value for _at, value in series.points) == 99  # type: ignore[type-var]
+    assert max(value for _at, value in series.points) == 99  # type: ignore[type-var]  # a curve has numbers
 
 
 def test_silence_is_no_innocence() -> None:

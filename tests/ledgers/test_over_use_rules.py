@@ -387,7 +387,7 @@ def test_a_late_sample_restates_an_episode_by_reversal() -> None:
 @pytest.mark.parametrize("mib", [-1, 2**62, 0, None])
 def test_absurd_memory_accuses_nobody_and_breaks_nothing(mib: int | None) -> None:
     facts = [process(minute, mib, sm_ratio=float("nan")) for minute in range(10, 40)]
-    facts += [process(minute, mib, "s1", pid=8, sm_ratio=float("inf")) for minute in range(10, 40)]  # type: ignore[misc]
+    facts += [process(minute, mib, "s1", pid=8, sm_ratio=float("inf")) for minute in range(10, 40)]  # type: ignore[misc]  # of one kind
     assert words(estate(stranger(), facts, [counted(minute, mib) for minute in range(10, 40)], **FORCED)) == [
         ("s1", "no_grant", "hard", "bypass")
     ]

@@ -31,7 +31,7 @@ def store() -> Iterator[Store]:
 
 def minute_samples(seed: int, gi: int | None = None) -> list[Fact]:
     """One sample a minute, on the minute, with figures that are unknown, beyond their limits or suspect now and then; some minutes are missing."""
-    drawn = random.Random(seed)  # noqa: S311
+    drawn = random.Random(seed)  # noqa: S311  # worlds, no secrets
 
     def ratio() -> float | None:
         return drawn.choice([None, 0.0, 1.03, 1.2, -0.1, *[round(drawn.random(), 4) for _ in range(9)]])

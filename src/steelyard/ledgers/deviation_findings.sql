@@ -19,22 +19,28 @@ slot AS (
 truth AS (
     SELECT
         cluster, device_uuid,
-        CAST(coalesce(sum(pod_memory_mib) FILTER (WHERE is_first AND occupancy = 'held'), 0) AS BIGINT) AS held_mib,
+        CASE WHEN count(*) FILTER (WHERE is_first AND occupancy = 'held' AND pod_memory_mib IS NULL) = 0
+            THEN CAST(coalesce(sum(pod_memory_mib) FILTER (WHERE is_first AND occupancy = 'held'), 0) AS BIGINT)
+        END AS held_mib,
         CAST(coalesce(sum(pod_cores_percent) FILTER (WHERE is_first AND occupancy = 'held'), 0) AS BIGINT) AS held_percent,
         count(*) FILTER (WHERE occupancy = 'held') AS held_count,
         CAST(coalesce(sum(share_ppm) FILTER (WHERE is_first AND occupancy = 'held'), 0) AS BIGINT) AS held_ppm,
-        CAST(coalesce(sum(pod_memory_mib) FILTER (WHERE is_first AND occupancy = 'reserved'), 0) AS BIGINT) AS reserved_mib,
-        CAST(coalesce(sum(pod_memory_mib) FILTER (WHERE is_first AND occupancy = 'in_suspense'), 0) AS BIGINT) AS suspense_mib,
+        CASE WHEN count(*) FILTER (WHERE is_first AND occupancy = 'reserved' AND pod_memory_mib IS NULL) = 0
+            THEN CAST(coalesce(sum(pod_memory_mib) FILTER (WHERE is_first AND occupancy = 'reserved'), 0) AS BIGINT)
+        END AS reserved_mib,
+        CASE WHEN count(*) FILTER (WHERE is_first AND occupancy = 'in_suspense' AND pod_memory_mib IS NULL) = 0
+            THEN CAST(coalesce(sum(pod_memory_mib) FILTER (WHERE is_first AND occupancy = 'in_suspense'), 0) AS BIGINT)
+        END AS suspense_mib,
         bool_or(unit_kind = 'mig') AS is_mig
     FROM dim.deviation_held
     GROUP BY cluster, device_uuid
 ),
 
--- Cards of which the exporter speaks, with what is true of them.
+-- Cards of which the exporter speaks, with what is true of them. What is held is not known where a holder's memory is not: then nothing is called stale by it.
 weighed AS (
     SELECT
-        card.*, coalesce(truth.held_mib, 0) AS held_mib, coalesce(truth.held_percent, 0) AS held_percent, coalesce(truth.held_count, 0) AS held_count,
-        coalesce(truth.held_ppm, 0) AS held_ppm, coalesce(truth.reserved_mib, 0) AS reserved_mib, coalesce(truth.suspense_mib, 0) AS suspense_mib,
+        card.*, CASE WHEN truth.cluster IS NULL THEN 0 ELSE truth.held_mib END AS held_mib, coalesce(truth.held_percent, 0) AS held_percent, coalesce(truth.held_count, 0) AS held_count,
+        coalesce(truth.held_ppm, 0) AS held_ppm, CASE WHEN truth.cluster IS NULL THEN 0 ELSE truth.reserved_mib END AS reserved_mib, CASE WHEN truth.cluster IS NULL THEN 0 ELSE truth.suspense_mib END AS suspense_mib,
         coalesce(truth.is_mig, FALSE) AS is_mig, slot.shared_count
     FROM scheduler_card AS card
     LEFT JOIN truth ON truth.cluster = card.cluster AND truth.device_uuid = card.device_uuid
@@ -78,7 +84,7 @@ card AS (
 measured AS (
     SELECT
         board.cluster, board.device_uuid, card.node, board.used_mib, board.util_ratio, card.is_mig OR coalesce(truth.is_mig, FALSE) AS is_mig,
-        counted.counted_mib, counted.pods_count, counted.sm_max, counted.sm_known, counted.limit_mib, board.occurred_at
+        counted.counted_mib, coalesce(truth.held_count, 0) AS held_count, counted.pods_count, counted.sm_max, counted.sm_known, counted.limit_mib, board.occurred_at
     FROM board
     JOIN card ON card.cluster = board.cluster AND card.device_uuid = board.device_uuid
     LEFT JOIN truth ON truth.cluster = board.cluster AND truth.device_uuid = board.device_uuid
@@ -396,7 +402,7 @@ found AS (
         measured.cluster, 'residual_memory', CASE WHEN measured.used_mib - coalesce(measured.counted_mib, 0) > 600 * greatest(1, coalesce(measured.pods_count, 0)) THEN 'warning' ELSE 'info' END,
         'device ' || measured.device_uuid, 'the device has more memory in use than is counted of its holders: contexts, allocators that are not counted, holders without a figure',
         json_object(
-            'node', measured.node, 'device_used_memory_mib', measured.used_mib, 'counted_memory_mib', coalesce(measured.counted_mib, 0),
+            'node', measured.node, 'device_used_memory_mib', measured.used_mib, 'counted_memory_mib', CASE WHEN measured.held_count = 0 THEN coalesce(measured.counted_mib, 0) ELSE measured.counted_mib END,
             'residual_memory_mib', measured.used_mib - coalesce(measured.counted_mib, 0), 'enforced_memory_mib', measured.limit_mib
         )
     FROM measured

@@ -85,7 +85,7 @@ def test_a_declaration_that_changes_holds_from_then_on() -> None:
     kinds = []
     for kind in ("counter", "gauge"):
         text = "\n".join((typed(PCIE_TX, kind), row(PCIE_TX, 5), ""))
-        kinds += [each.declared for each in read_exposition(text, ctx, cache)]  # type: ignore[union-attr]
+        kinds += [each.declared for each in read_exposition(text, ctx, cache)]  # type: ignore[union-attr]  # points
     assert kinds == ["counter", "gauge"]
 
 
