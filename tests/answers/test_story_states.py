@@ -312,7 +312,7 @@ def secretive(name: str, **more: Any) -> Fact:
 def test_a_tenant_reads_rules_and_counts_and_no_free_text_that_may_name_others() -> None:
     facts = [
         queue(state="inactive", state_message="held by secret"),
-        quota(900, nominal_milli=1_000),
+        quota(900, nominal_milli=8_000),
         *asked("w1", 0, None),
         secretive("w1"),
         Event(source="kube_api", natural_key="e", kind="kubernetes", reason="Failed", message="of secret", component="secret-agent",
