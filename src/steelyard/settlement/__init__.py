@@ -1,0 +1,1 @@
+"""Settlement: periods, statements, corrections, budgets. Reads the ledgers and the snapshots of closed periods; changes no ledger."""

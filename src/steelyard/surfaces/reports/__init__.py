@@ -1,0 +1,1 @@
+"""Documents: a statement as CSV, Parquet, XLSX, PDF and FOCUS files."""
