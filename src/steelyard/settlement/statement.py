@@ -1,7 +1,7 @@
 """A statement: what one tenant is asked for in one period, line by line, beside what it cost. The one shape that every document is made from.
 
-Built by ``settlement`` from a snapshot (closed) or from the ledgers (draft); read by ``surfaces/reports`` and by FOCUS rows. Amounts are millionths of
-the statement's currency, quantities GPU-time in microseconds. The trick to know: a total is the plain sum of the lines' integers, never of
+Built by ``settlement`` from a snapshot (closed) or from the ledgers (draft); read by ``surfaces/reports`` and by FOCUS rows. Amounts are millionths
+of the statement's currency, quantities GPU-time in microseconds. The trick to know: a total is the plain sum of the lines' integers, never of
 what a document shows rounded.
 """
 
@@ -21,10 +21,10 @@ class StatementLine:
     """One line. ``line_id`` is unique in its statement and stays the same over every document and rerun.
 
     started_at, ended_at: the stretch within the period. quantity_gpu_us: declared share x time; normalised_gpu_us: times the model's weight.
-    unit_price_micro and per: as the price book states it; None = unpriced (then ``unpriced_reason``), and all amounts None. list_micro - discount_micro =
-    amount_micro. cost_micro: the tenant's part in the cost book, None = unpriced there. used_micro, used_upper_micro: effective cost, between
-    what was seen used and that plus what was not seen; None = no path. coverage_ppm: seen / granted time, None = no telemetry. estimated:
-    coverage below 95 %. reference: the statement and line that a correction is of, with its ``reason``.
+    unit_price_micro and per: as the price book states it; None = unpriced (then ``unpriced_reason``), and all amounts None.
+    list_micro - discount_micro = amount_micro. cost_micro: the tenant's part in the cost book, None = unpriced there. used_micro,
+    used_upper_micro: effective cost, between what was seen used and that plus what was not seen; None = no path. coverage_ppm: seen / granted
+    time, None = no telemetry. estimated: coverage below 95 %. reference: the statement and line that a correction is of, with its ``reason``.
     """
 
     line_id: str

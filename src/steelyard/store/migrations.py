@@ -102,6 +102,25 @@ def _node_zones(connection: duckdb.DuckDBPyConnection) -> None:
     )
 
 
+def _settlement(connection: duckdb.DuckDBPyConnection) -> None:
+    """What was decided about money: periods, the numbers of their statements, disputes, budgets, and what was told to others."""
+    text, whole, instant = "VARCHAR NOT NULL", "BIGINT NOT NULL", "TIMESTAMP NOT NULL"
+    for table, columns in {
+        "period": f"label {text}, shadow BOOLEAN NOT NULL, state {text}, from_at {instant}, to_at {instant}, started_at {instant}, "
+        f"started_by {text}, closed_at TIMESTAMP, run_id BIGINT, manifest_sha256 VARCHAR, waived VARCHAR",
+        "statement": f"number {text}, label {text}, shadow BOOLEAN NOT NULL, tenant {text}, currency {text}, time_zone {text}, from_at {instant}, "
+        f"to_at {instant}, lines_count {whole}, unpriced_count {whole}, amount_micro {whole}",
+        "dispute": f"dispute_id {text}, number {text}, line_id {text}, tenant {text}, reason {text}, owner {text}, deadline_at {instant}, "
+        f"state {text}, opened_at {instant}, currency {text}, amount_micro BIGINT, correction_micro BIGINT, corrected_in VARCHAR",
+        "dispute_event": f"dispute_id {text}, occurred_at {instant}, actor {text}, action {text}, detail {text}",
+        "budget": f"tenant {text}, label {text}, version {whole}, amount_micro {whole}, currency {text}, state {text}, set_by {text}, "
+        f"set_at {instant}, approved_by VARCHAR, approved_at TIMESTAMP",
+        "notice": f"notice_id {text}, label {text}, shadow BOOLEAN NOT NULL, target {text}, body {text}, state {text}, tries_count {whole}, "
+        "last_at TIMESTAMP, message VARCHAR",
+    }.items():
+        connection.execute(f"CREATE TABLE IF NOT EXISTS store.{table} ({columns})")
+
+
 MIGRATIONS: Final[tuple[Migration, ...]] = (
     Migration(1, "schemas for facts, dimensions and ledgers", _first),
     Migration(2, "bearer tokens, as SHA-256", _tokens),
@@ -110,6 +129,7 @@ MIGRATIONS: Final[tuple[Migration, ...]] = (
     Migration(5, "days whose facts were exported, reduced or dropped", _retention),
     Migration(6, "measured use in the usage ledger, each basis in columns of its own", _measured_use),
     Migration(7, "zones of nodes", _node_zones),
+    Migration(8, "periods, statements, disputes, budgets and notices", _settlement),
 )
 
 
