@@ -1,0 +1,113 @@
+"""All documents of one statement: which files, what is in them, their hashes in a manifest.
+
+Called through ``settlement.documents.Documents`` when a period is closed and by ``steelyard bill``. The trick to know: nothing here asks a clock; the
+instant that documents carry is the statement's own.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from steelyard.primitives.instant import format_instant
+from steelyard.settlement.documents import FORMATS, Folder, Format
+from steelyard.settlement.statement import Statement
+from steelyard.surfaces.reports.columnar import safe_text, statement_parquet
+from steelyard.surfaces.reports.delimited import statement_csv
+
+MANIFEST: Final = "manifest.json"
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentStyle:
+    """How a site wants its documents. csv_bom: CSV files begin with a byte order mark, by which Excel knows UTF-8."""
+
+    csv_bom: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DiskFolder:
+    """A folder of the disk as a ``Folder``."""
+
+    path: Path
+
+    def write(self, name: str, content: bytes) -> None:
+        """Write the file whole, or not at all; the folder is made where it is missing."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        draft = self.path / f".{name}.part"
+        draft.write_bytes(content)
+        draft.replace(self.path / name)
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentSet:
+    """``settlement.documents.Documents`` in the style of a site."""
+
+    style: DocumentStyle = DocumentStyle()
+
+    def write(self, statement: Statement, folder: Folder, formats: Collection[Format] = FORMATS) -> Sequence[str]:
+        """The documents in the order of ``FORMATS``, each written once it is whole, the manifest last."""
+        digests: dict[str, dict[str, Any]] = {}
+        for each in FORMATS:
+            if each not in formats:
+                continue
+            for name, content in _WRITERS[each](statement, self.style).items():
+                folder.write(name, content)
+                digests[name] = {"sha256": hashlib.sha256(content).hexdigest(), "bytes": len(content)}
+        folder.write(MANIFEST, manifest_bytes(statement, digests))
+        return [*digests, MANIFEST]
+
+
+def manifest_bytes(statement: Statement, files: Mapping[str, Mapping[str, Any]]) -> bytes:
+    """What the set says of itself: number, totals in micro-units, hash of each file."""
+    document = {
+        "statement": statement.number,
+        "period": statement.period,
+        "tenant": safe_text(statement.tenant),
+        "state": statement.state,
+        "closed_at": None if statement.closed_at is None else format_instant(statement.closed_at),
+        "currency": statement.currency,
+        "totals": totals(statement),
+        "versions": dict(sorted(statement.versions.items())),
+        "files": dict(files),
+    }
+    return (json.dumps(document, ensure_ascii=False, indent=2) + "\n").encode("utf-8")
+
+
+def totals(statement: Statement) -> dict[str, Any]:
+    """The sums that a recomputation must meet, integers: micro-units of the currency and GPU-microseconds."""
+    by_kind: dict[str, int] = {}
+    for line in statement.lines:
+        if line.amount_micro is not None:
+            by_kind[line.kind] = by_kind.get(line.kind, 0) + line.amount_micro
+    return {
+        "amount_micro": statement.amount_micro,
+        "list_micro": sum(line.list_micro or 0 for line in statement.lines if line.list_micro is not None),
+        "discount_micro": sum(line.discount_micro or 0 for line in statement.lines if line.discount_micro is not None),
+        "amount_micro_by_kind": dict(sorted(by_kind.items())),
+        "quantity_gpu_us": sum(line.quantity_gpu_us for line in statement.lines),
+        "lines_count": len(statement.lines),
+        "unpriced_count": statement.unpriced_count,
+    }
+
+
+def _csv(statement: Statement, style: DocumentStyle) -> dict[str, bytes]:
+    return {"statement.csv": statement_csv(statement, bom=style.csv_bom)}
+
+
+def _parquet(statement: Statement, style: DocumentStyle) -> dict[str, bytes]:
+    del style
+    return {"statement.parquet": statement_parquet(statement)}
+
+
+_WRITERS: Final[Mapping[Format, Callable[[Statement, DocumentStyle], dict[str, bytes]]]] = {
+    "csv": _csv,
+    "parquet": _parquet,
+    "xlsx": lambda _statement, _style: {},
+    "pdf": lambda _statement, _style: {},
+    "focus": lambda _statement, _style: {},
+}
