@@ -9,10 +9,11 @@ from steelyard.primitives.instant import Instant
 
 
 class BillLine(Fact, frozen=True, kw_only=True):
-    """One line of a cloud bill. natural_key: the line's own id, else ``<sha256 of the file>/<line>``. ``occurred_at``: start of the charge period.
+    """One line of a cloud bill. natural_key: the line's own id, else ``<sha256 of the file>/<line>``. ``occurred_at``: start of the charge
+    period.
 
-    Amounts in millionths of ``currency``, None = not told. provider, service, sku, resource_id, region, account: the provider's words. charge_category,
-    charge_class, pricing_category: FOCUS words. quantity_milli, unit: what was consumed. invoice_id: None = not invoiced yet.
+    Amounts in millionths of ``currency``, None = not told. provider, service, sku, resource_id, region, account: the provider's words.
+    charge_category, charge_class, pricing_category: FOCUS words. quantity_milli, unit: what was consumed. invoice_id: None = not invoiced yet.
     """
 
     TABLE: ClassVar[str] = "bill_line"

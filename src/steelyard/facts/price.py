@@ -28,9 +28,9 @@ class PriceBook(Fact, frozen=True, kw_only=True):
 class Price(Fact, frozen=True, kw_only=True):
     """One line of a version. natural_key: ``<book>@<version>/<price_id>``.
 
-    price_id: names the line over all versions (a SKU price). side: ``cost`` (what it costs us) or ``charge`` (what is asked for). component: what of a
-    card it pays for (``card``, ``amortisation``, ``power``, ``rack``, ``cloud`` ...); the components of one side add up. for_cluster, model, unit_kind,
-    commitment, tenant: what it holds for, None = any; model: words that all occur in the card's model; unit_kind as in ``unit``;
+    price_id: names the line over all versions (a SKU price). side: ``cost`` (what it costs us) or ``charge`` (what is asked for). component: what
+    of a card it pays for (``card``, ``amortisation``, ``power``, ``rack``, ``cloud`` ...); the components of one side add up. for_cluster, model,
+    unit_kind, commitment, tenant: what it holds for, None = any; model: words that all occur in the card's model; unit_kind as in ``unit``;
     commitment: ``on_demand``, ``reserved`` or ``spot``; tenant: agreed with one tenant, ``charge`` alone. price_micro: millionths of
     ``currency`` for one whole card and one ``per`` (``hour``, ``day``, ``month``, ``year``), None = stated as not known: what it would price is
     unpriced. provisional: expected to be replaced, so what it prices is marked.
@@ -57,7 +57,8 @@ class Price(Fact, frozen=True, kw_only=True):
 
 
 class Discount(Fact, frozen=True, kw_only=True):
-    """What a tenant pays less than the charge side's price, from ``valid_from_at`` to ``valid_to_at``. natural_key: ``<book>@<version>/<tenant>/<n>``.
+    """What a tenant pays less than the charge side's price, from ``valid_from_at`` to ``valid_to_at``. natural_key:
+    ``<book>@<version>/<tenant>/<n>``.
 
     discount_ppm: parts per million of the price, 0 to 1,000,000. model, commitment: None = any.
     """

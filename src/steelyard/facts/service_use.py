@@ -12,8 +12,8 @@ class ServiceUse(Fact, frozen=True, kw_only=True):
     """Tokens of one caller of one service between two instants. natural_key: ``<service>/<caller>/<model>/<start>``.
 
     service: ``<namespace>/<workload>`` of the pods that serve. caller: the API key's name or tenant as the gateway knows it, None = it does not tell;
-    tenant: whose the caller is, None = the caller is taken as the tenant's name. prompt_tokens: prefill, cached ones in them (``cached_tokens``, None = not
-    told); completion_tokens: decode. None = not told, which is not 0.
+    tenant: whose the caller is, None = the caller is taken as the tenant's name. prompt_tokens: prefill, cached ones in them (``cached_tokens``,
+    None = not told); completion_tokens: decode. None = not told, which is not 0.
     """
 
     TABLE: ClassVar[str] = "service_use"

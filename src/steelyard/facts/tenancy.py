@@ -11,8 +11,9 @@ from steelyard.primitives.instant import Instant
 class Tenancy(Fact, frozen=True, kw_only=True):
     """One line of a version of the tree; a version is the whole tree. natural_key: ``<version>/<line>``.
 
-    by: what it looks at (``namespace``, ``label``, ``owner``, ``tenant``, ``queue``); key: the label's; match: a glob. The first line (``position``) that
-    holds at an instant and matches decides. A name that is None is not told at that level; a pod that no line matches is ``unmapped``.
+    by: what it looks at (``namespace``, ``label``, ``owner``, ``tenant``, ``queue``); key: the label's; match: a glob. The first line
+    (``position``) that holds at an instant and matches decides. A name that is None is not told at that level; a pod that no
+    line matches is ``unmapped``.
     """
 
     TABLE: ClassVar[str] = "tenancy"
