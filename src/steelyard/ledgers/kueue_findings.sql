@@ -28,11 +28,10 @@ workload AS (
     OR coalesce(listed.is_inferred AND known.gone_at = known.last_seen_at AND listed.listed_at <= known.last_seen_at + INTERVAL 12 HOUR, FALSE) AS is_there,
     known.gone_at, coalesce(known.gone_at >= settling.settled_at, FALSE) AS just_left, gang.occurred_at <= coalesce(settling.settled_at, gang.occurred_at) AS is_settled
   FROM fact.gang AS gang
-  JOIN dim.gang AS known ON known.cluster = gang.cluster AND known.object_uid = gang.object_uid
+  JOIN dim.gang AS known ON known.word_no = gang.rowid
   LEFT JOIN listed ON listed.cluster = gang.cluster
   LEFT JOIN settling ON settling.cluster = gang.cluster
   WHERE gang.object_kind = 'Workload' AND gang.object_group = 'kueue.x-k8s.io'
-  QUALIFY row_number() OVER (PARTITION BY gang.cluster, gang.object_uid ORDER BY gang.occurred_at DESC, gang.fact_id) = 1
 ),
 gated AS (
   SELECT cluster, pod_uid, max(occurred_at) AS gated_at

@@ -11,6 +11,13 @@ host AS (
   WHERE event.component = 'kubelet' AND event.subject_kind = 'Pod'
   GROUP BY event.cluster, event.subject_uid
 ),
+-- Uids that may be of several objects: two rows of one object have one hash.
+repeated AS (
+  SELECT uid_hash
+  FROM (SELECT hash(cluster, object_uid) AS uid_hash, hash(object_kind, namespace, object_name) AS object_hash FROM fact.gang) AS told
+  GROUP BY uid_hash
+  HAVING min(object_hash) <> max(object_hash)
+),
 several AS (
   SELECT
     cluster, pod_uid AS uid, list_sort(list_distinct(list('pod ' || namespace || '/' || pod))) AS objects
@@ -21,7 +28,13 @@ several AS (
   SELECT
     cluster, object_uid, list_sort(list_distinct(list(lower(object_kind) || ' ' || namespace || '/' || object_name)))
   FROM (
-    SELECT cluster, object_uid, object_kind, namespace, object_name FROM fact.gang
+    SELECT cluster, object_uid, object_kind, namespace, object_name
+    FROM fact.gang
+    SEMI JOIN repeated ON repeated.uid_hash = hash(cluster, object_uid)
+    UNION
+    SELECT gang.cluster, gang.object_uid, gang.object_kind, gang.namespace, gang.object_name
+    FROM fact.gang AS gang
+    SEMI JOIN fact.request AS request ON request.cluster = gang.cluster AND request.pod_uid = gang.object_uid
     UNION
     SELECT request.cluster, request.pod_uid, 'Pod', request.namespace, request.pod
     FROM fact.request AS request

@@ -19,9 +19,8 @@ pod_group AS (
     gang.cluster, gang.object_uid, gang.namespace, gang.object_name AS name, gang.queue, gang.phase, gang.created_at, gang.gpu_milli, gang.demand,
     gang.occurred_at, known.last_seen_at
   FROM fact.gang AS gang
-  JOIN dim.gang AS known ON known.cluster = gang.cluster AND known.object_uid = gang.object_uid AND known.gone_at IS NULL
+  JOIN dim.gang AS known ON known.word_no = gang.rowid AND known.gone_at IS NULL
   WHERE gang.object_kind = 'PodGroup' AND gang.object_group = 'scheduling.volcano.sh'
-  QUALIFY row_number() OVER (PARTITION BY gang.cluster, gang.object_uid ORDER BY gang.occurred_at DESC, gang.fact_id) = 1
 ),
 spoken AS (
   SELECT cluster, subject_uid, max(occurred_at) AS spoken_at

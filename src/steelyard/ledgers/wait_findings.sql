@@ -1,6 +1,14 @@
 -- What controllers say of a wait and what quotas say of it, where the two do not agree: the quotas win. And pods that name a queue which is not known to
 -- manage them.
-WITH found AS (
+WITH
+-- A stamp before the creation is a bound among the steps: who has none of those needs no look at his stamps.
+bounded AS (
+  SELECT demand.cluster, demand.demand_id, demand.demand_kind, demand.namespace, demand.name, demand.created_at
+  FROM dim.demand AS demand
+  SEMI JOIN (SELECT demand_no FROM dim.demand_step WHERE basis_no = 4) AS step ON step.demand_no = demand.demand_no
+  WHERE demand.demand_kind <> 'pod'
+),
+found AS (
   SELECT
     cluster, 'fit_contradicts_words' AS code, 'warning' AS severity, lower(object_kind) || ' ' || namespace || '/' || name AS subject,
     CASE fit
@@ -40,10 +48,9 @@ WITH found AS (
     demand.cluster, 'stamp_before_creation', 'warning', replace(demand.demand_kind, '_', '') || ' ' || demand.namespace || '/' || demand.name,
     'its controller stamped a change of it before it was created (their clocks differ): when that wait ended is not known',
     json_object('stamps_count', count(*), 'first_at', min(told.occurred_at), 'created_at', any_value(demand.created_at))
-  FROM fact.transition AS told
-  JOIN dim.demand AS demand ON demand.cluster = told.cluster AND demand.demand_id = told.object_uid
-  WHERE demand.demand_kind <> 'pod' AND told.aspect IN ('condition', 'phase')
-    AND told.occurred_at < date_trunc('second', demand.created_at)
+  FROM bounded AS demand
+  JOIN fact.transition AS told ON told.cluster = demand.cluster AND told.object_uid = demand.demand_id
+  WHERE told.aspect IN ('condition', 'phase') AND told.occurred_at < date_trunc('second', demand.created_at)
   GROUP BY demand.cluster, demand.demand_kind, demand.namespace, demand.name
 )
 SELECT

@@ -41,5 +41,5 @@ SELECT
   coalesce(p.pods_count, 0) AS pods_seen_count, coalesce(p.succeeded_count, 0) AS pods_succeeded_count, coalesce(p.failed_count, 0) AS pods_failed_count,
   coalesce(p.preempted_count, 0) AS pods_preempted_count, coalesce(p.evicted_count, 0) AS pods_evicted_count
 FROM dim.demand AS d
-LEFT JOIN dim.gang AS g ON g.cluster = d.cluster AND g.object_uid = d.demand_id AND d.demand_kind <> 'pod'
+LEFT JOIN dim.gang AS g ON g.rowid + 1 = d.demand_no AND d.demand_kind <> 'pod' -- as dim.demand numbers them
 LEFT JOIN pods AS p ON p.cluster = d.cluster AND p.demand_id = d.demand_id

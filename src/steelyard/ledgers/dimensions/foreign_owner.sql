@@ -1,15 +1,28 @@
 -- Owner references that name an object of another namespace: Kubernetes knows none (its garbage collector takes such an owner for absent), so whoever wrote one
 -- would join his pod to another's work. None of them is followed. Only where the owner's own namespace was seen; owners without a namespace are anyone's.
 WITH
+-- Only objects that somebody names as an owner matter.
+named AS (
+  SELECT cluster, owner_uid FROM fact.owner WHERE owner_uid IS NOT NULL
+  UNION
+  SELECT cluster, owner_uid FROM fact.ownership WHERE owner_uid IS NOT NULL
+  UNION
+  SELECT cluster, owner_uid FROM fact.gang WHERE owner_uid IS NOT NULL
+),
 known AS (
-  SELECT DISTINCT cluster, object_uid, namespace FROM fact.ownership WHERE namespace IS NOT NULL
+  SELECT step.cluster, step.object_uid, step.namespace
+  FROM fact.ownership AS step
+  SEMI JOIN named ON named.cluster = step.cluster AND named.owner_uid = step.object_uid
+  WHERE step.namespace IS NOT NULL
   UNION
-  SELECT DISTINCT cluster, object_uid, namespace FROM fact.gang
+  SELECT gang.cluster, gang.object_uid, gang.namespace
+  FROM fact.gang AS gang
+  SEMI JOIN named ON named.cluster = gang.cluster AND named.owner_uid = gang.object_uid
   UNION
-  SELECT DISTINCT request.cluster, request.pod_uid, request.namespace
+  SELECT request.cluster, request.pod_uid, request.namespace
   FROM fact.request AS request
-  SEMI JOIN (SELECT DISTINCT cluster, owner_uid FROM fact.ownership WHERE owner_kind = 'Pod') AS named
-    ON named.cluster = request.cluster AND named.owner_uid = request.pod_uid
+  SEMI JOIN (SELECT DISTINCT cluster, owner_uid FROM fact.ownership WHERE owner_kind = 'Pod') AS owner
+    ON owner.cluster = request.cluster AND owner.owner_uid = request.pod_uid
 ),
 reference AS (
   SELECT owner.cluster, owner.pod_uid AS object_uid, 'Pod' AS object_kind, owner.namespace, owner.owner_uid, known.namespace AS owner_namespace

@@ -1,27 +1,29 @@
 -- One row per Workload, PodGroup and Volcano job that was seen: its latest word, and of earlier ones what the latest no longer tells.
 -- evictions_count, evictions_first_count: evictions that it counts, lately and when it was first seen. whole_seen_at: the last sighting before a Volcano job
 -- was ever restarted. running_count: its running tasks, as its status counts them. inactive_at: since when it is known to be deactivated.
+-- word_no: the row of fact.gang that its latest word is, for joins within one posting.
 -- gone_at: deletion asked for, told by the audit log, or seen by a watch; else, of what a complete listing no longer names or a watch missed when it came
 -- back, its last sighting: it was given up after that.
-WITH seen AS (
-  SELECT *, CASE WHEN evictions = '[]' THEN 0 ELSE evictions_counted(evictions) END AS evictions_count
+WITH seen AS NOT MATERIALIZED (
+  SELECT *, rowid AS word_no, CASE WHEN evictions = '[]' THEN 0 ELSE evictions_counted(evictions) END AS evictions_count
   FROM fact.gang
   WHERE (object_kind = 'Workload' AND object_group = 'kueue.x-k8s.io')
     OR (object_kind = 'PodGroup' AND object_group = 'scheduling.volcano.sh')
     OR (object_kind = 'Job' AND object_group = 'batch.volcano.sh')
 ),
--- Most are seen once, as one dump tells them: those need no grouping.
+-- Most are seen once, as one dump tells them: those need no grouping. By a hash, which may take in too many of them and misses none.
 repeated AS (
-  SELECT cluster, object_uid FROM fact.gang GROUP BY cluster, object_uid HAVING count(*) > 1
+  SELECT uid_hash FROM (SELECT hash(cluster, object_uid) AS uid_hash FROM fact.gang) AS sightings GROUP BY uid_hash HAVING count(*) > 1
 ),
 gangs AS (
   SELECT
     cluster, object_uid, object_kind, namespace, object_name AS name, owner_kind, owner_name, owner_uid, queue, cluster_queue, priority, pods_count, min_count,
     gpu_milli, phase, active, past_run_us, created_at, deletion_at, finished_at, occurred_at AS first_seen_at, occurred_at AS last_seen_at,
     evictions_count, evictions_count AS evictions_first_count, running_count, outcome, retry_count,
-    CASE WHEN coalesce(retry_count, 0) = 0 THEN occurred_at END AS whole_seen_at, CASE WHEN NOT active THEN occurred_at END AS inactive_at
+    CASE WHEN coalesce(retry_count, 0) = 0 THEN occurred_at END AS whole_seen_at, CASE WHEN NOT active THEN occurred_at END AS inactive_at,
+    word_no
   FROM seen
-  ANTI JOIN repeated USING (cluster, object_uid)
+  ANTI JOIN repeated ON repeated.uid_hash = hash(cluster, object_uid)
   UNION ALL BY NAME
   SELECT
     cluster, object_uid, any_value(object_kind) AS object_kind, any_value(namespace) AS namespace, any_value(object_name) AS name,
@@ -35,9 +37,9 @@ gangs AS (
     arg_max(coalesce(running_count, -1), occurred_at) AS running_count,
     arg_max(outcome, occurred_at) AS outcome, arg_max(retry_count, occurred_at) AS retry_count,
     max(occurred_at) FILTER (WHERE coalesce(retry_count, 0) = 0) AS whole_seen_at,
-    min(occurred_at) FILTER (WHERE NOT active) AS inactive_at
+    min(occurred_at) FILTER (WHERE NOT active) AS inactive_at, arg_min(word_no, (-epoch_us(occurred_at), fact_id)) AS word_no
   FROM seen
-  SEMI JOIN repeated USING (cluster, object_uid)
+  SEMI JOIN repeated ON repeated.uid_hash = hash(cluster, object_uid)
   GROUP BY cluster, object_uid
 ),
 sighted AS (
@@ -63,9 +65,9 @@ deletes AS (
 ),
 deleted AS (
   SELECT g.cluster, g.object_uid, min(d.occurred_at) AS deleted_at
-  FROM gangs AS g
+  FROM seen AS g
   JOIN deletes AS d
-    ON d.cluster = g.cluster AND d.namespace = g.namespace AND d.name = g.name AND d.resource = lower(g.object_kind) || 's'
+    ON d.cluster = g.cluster AND d.namespace = g.namespace AND d.name = g.object_name AND d.resource = lower(g.object_kind) || 's'
     AND d.occurred_at >= g.created_at
   GROUP BY g.cluster, g.object_uid
 ),
@@ -78,8 +80,9 @@ watched AS (
 ),
 ends AS (
   SELECT
-    g.cluster, g.object_uid, least(g.deletion_at, d.deleted_at, CASE WHEN o.gone_at <= o.sighted_at THEN o.gone_at END) AS ended_at,
-    greatest(g.last_seen_at, o.sighted_at) AS last_seen_at, greatest(w.listed_at, n.listed_at) AS listed_at, o.gone_at, t.watched_to_at
+    g.*, least(g.deletion_at, d.deleted_at, CASE WHEN o.gone_at <= o.sighted_at THEN o.gone_at END) AS ended_at,
+    greatest(g.last_seen_at, o.sighted_at) AS sighted_to_at, greatest(o.gone_at, w.listed_at, n.listed_at) AS absent_at, t.watched_to_at,
+    f.owner_uid IS NULL AS is_owned_at_home
   FROM (
     SELECT
       *,
@@ -93,24 +96,20 @@ ends AS (
   LEFT JOIN listings AS w ON w.cluster = g.cluster AND w.kind = g.kind AND w.scope = 'cluster'
   LEFT JOIN listings AS n ON n.cluster = g.cluster AND n.kind = g.kind AND n.scope = 'namespace/' || g.namespace
   LEFT JOIN watched AS t ON t.cluster = g.cluster AND t.kind = g.kind
+  LEFT JOIN dim.foreign_owner AS f
+    ON f.cluster = g.cluster AND f.object_uid = g.object_uid AND f.owner_uid = g.owner_uid AND f.namespace = g.namespace
 )
 SELECT
-  g.cluster, g.object_kind, g.object_uid, g.namespace, g.name, CASE WHEN f.owner_uid IS NULL THEN g.owner_kind END AS owner_kind,
-  CASE WHEN f.owner_uid IS NULL THEN g.owner_name END AS owner_name, CASE WHEN f.owner_uid IS NULL THEN g.owner_uid END AS owner_uid,
-  g.queue, g.cluster_queue, g.priority, g.pods_count, g.min_count, g.gpu_milli, g.phase, g.past_run_us, g.created_at, g.finished_at,
-  coalesce(e.ended_at, CASE WHEN greatest(e.gone_at, e.listed_at) > e.last_seen_at THEN e.last_seen_at END) AS gone_at,
-  g.first_seen_at,
-  CASE
-    WHEN e.ended_at IS NULL AND NOT coalesce(greatest(e.gone_at, e.listed_at) > e.last_seen_at, FALSE)
-      THEN greatest(e.last_seen_at, e.watched_to_at)
-    ELSE e.last_seen_at
-  END AS last_seen_at,
-  greatest(g.evictions_count, CASE WHEN g.past_run_us > 0 THEN 1 ELSE 0 END) AS evictions_count,
-  CASE WHEN g.past_run_us > 0 AND g.evictions_count = 0 THEN 1 ELSE g.evictions_first_count END AS evictions_first_count,
-  g.whole_seen_at, g.last_seen_at AS last_word_at, g.outcome, g.retry_count,
-  CASE WHEN g.running_count >= 0 THEN g.running_count END AS running_count,
-  CASE WHEN NOT g.active THEN g.inactive_at END AS inactive_at
-FROM gangs AS g
-JOIN ends AS e ON e.cluster = g.cluster AND e.object_uid = g.object_uid
-LEFT JOIN dim.foreign_owner AS f
-  ON f.cluster = g.cluster AND f.object_uid = g.object_uid AND f.owner_uid = g.owner_uid AND f.namespace = g.namespace
+  cluster, object_kind, object_uid, namespace, name, CASE WHEN is_owned_at_home THEN owner_kind END AS owner_kind,
+  CASE WHEN is_owned_at_home THEN owner_name END AS owner_name, CASE WHEN is_owned_at_home THEN owner_uid END AS owner_uid,
+  queue, cluster_queue, priority, pods_count, min_count, gpu_milli, phase, past_run_us, created_at, finished_at,
+  coalesce(ended_at, CASE WHEN absent_at > sighted_to_at THEN sighted_to_at END) AS gone_at,
+  first_seen_at,
+  CASE WHEN ended_at IS NULL AND NOT coalesce(absent_at > sighted_to_at, FALSE) THEN greatest(sighted_to_at, watched_to_at) ELSE sighted_to_at END
+    AS last_seen_at,
+  greatest(evictions_count, CASE WHEN past_run_us > 0 THEN 1 ELSE 0 END) AS evictions_count,
+  CASE WHEN past_run_us > 0 AND evictions_count = 0 THEN 1 ELSE evictions_first_count END AS evictions_first_count,
+  whole_seen_at, last_seen_at AS last_word_at, outcome, retry_count,
+  CASE WHEN running_count >= 0 THEN running_count END AS running_count,
+  CASE WHEN NOT active THEN inactive_at END AS inactive_at, word_no
+FROM ends
