@@ -15,18 +15,25 @@ from typing import Any, Final
 
 from steelyard.primitives.instant import format_instant
 from steelyard.settlement.documents import FORMATS, Folder, Format
+from steelyard.settlement.focus import FocusTerms, billing_periods, cost_and_usage
+from steelyard.settlement.focus_columns import VERSIONS
 from steelyard.settlement.statement import Statement
 from steelyard.surfaces.reports.columnar import safe_text, statement_parquet
 from steelyard.surfaces.reports.delimited import statement_csv
+from steelyard.surfaces.reports.focus_files import focus_csv, focus_parquet
 
 MANIFEST: Final = "manifest.json"
 
 
 @dataclass(frozen=True, slots=True)
 class DocumentStyle:
-    """How a site wants its documents. csv_bom: CSV files begin with a byte order mark, by which Excel knows UTF-8."""
+    """How a site wants its documents.
+
+    csv_bom: ``statement.csv`` begins with a byte order mark, by which Excel knows UTF-8. focus_terms: who sells, in FOCUS's words.
+    """
 
     csv_bom: bool = False
+    focus_terms: FocusTerms = FocusTerms()
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,10 +111,22 @@ def _parquet(statement: Statement, style: DocumentStyle) -> dict[str, bytes]:
     return {"statement.parquet": statement_parquet(statement)}
 
 
+def _focus(statement: Statement, style: DocumentStyle) -> dict[str, bytes]:
+    files: dict[str, bytes] = {}
+    for version in VERSIONS:
+        table = cost_and_usage([statement], version, style.focus_terms)
+        files[f"focus-{version}-cost-and-usage.csv"] = focus_csv(table)
+        files[f"focus-{version}-cost-and-usage.parquet"] = focus_parquet(table, version)
+    periods = billing_periods([statement], style.focus_terms)
+    files["focus-1.4-billing-period.csv"] = focus_csv(periods)
+    files["focus-1.4-billing-period.parquet"] = focus_parquet(periods, "1.4")
+    return files
+
+
 _WRITERS: Final[Mapping[Format, Callable[[Statement, DocumentStyle], dict[str, bytes]]]] = {
     "csv": _csv,
     "parquet": _parquet,
     "xlsx": lambda _statement, _style: {},
     "pdf": lambda _statement, _style: {},
-    "focus": lambda _statement, _style: {},
+    "focus": _focus,
 }

@@ -1,6 +1,7 @@
 """FOCUS data sets as files: CSV (UTF-8, ``YYYY-MM-DDTHH:mm:ssZ``, plain numbers) and Parquet (DECIMAL, UTC timestamps).
 
-The trick to know: numbers lose trailing zeros in CSV and nothing else, so both files hold the same values.
+The trick to know: numbers lose trailing zeros in CSV but one, by which a reader that guesses types knows a decimal; both files hold the same
+values.
 """
 
 from __future__ import annotations
@@ -40,8 +41,8 @@ def _field(cell: Cell, column: FocusColumn) -> str:
     if isinstance(cell, bool):
         return "true" if cell else "false"
     if isinstance(cell, Decimal):
-        text = f"{cell:f}"
-        return text.rstrip("0").rstrip(".") if "." in text else text
+        whole, _point, places = f"{cell:f}".partition(".")
+        return f"{whole}.{places.rstrip('0') or '0'}"
     return neutral(cell) if isinstance(cell, str) else str(cell)
 
 
