@@ -25,6 +25,7 @@ STEMS: Final = (
     "used_share",
     "gpu_state",
     "over_use",
+    "money",
 )
 
 

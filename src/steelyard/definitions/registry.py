@@ -18,6 +18,7 @@ from steelyard.definitions import (
     measured_time,
     mig,
     models,
+    money,
     normalised_gpu_hours,
     over_use,
     percentile,
@@ -61,6 +62,7 @@ DEFINITIONS: Final[tuple[Definition, ...]] = tuple(
         tenant,
         used_share,
         deviation,
+        money,
     )
 )
 

@@ -12,6 +12,7 @@ import msgspec
 from steelyard.definitions.fragmentation import RequestClass
 from steelyard.definitions.gpu_state import StateThresholds
 from steelyard.definitions.grain import check_grain
+from steelyard.definitions.money import MoneyPolicy
 from steelyard.definitions.normalised_gpu_hours import REFERENCE_WEIGHT_PPM
 from steelyard.definitions.over_use import EXEMPT_NAMESPACES, EXEMPT_PROCESSES, OverUseThresholds
 from steelyard.definitions.quota_balance import LEAK_GRACE_MINUTES, WAIT_CEILING_MINUTES
@@ -62,7 +63,7 @@ class PostingParameters:
     do not. state: where the rules of ``gpu_state`` draw their lines.
     over_use: the same of ``over_use``; exempt_namespaces, exempt_processes: pods that look after cards, and names of processes of pods of
     DaemonSets that do.
-    request_classes: typical requests as they are declared; none = those that were seen.
+    request_classes: typical requests as they are declared; none = those that were seen. money: what the site decided about money.
     rate_annotations: keys of annotations in which a pod says how many samples per second its job does, the first that is there wins.
     Raises UsageError for a grain that cannot be set and a history of no day.
     """
@@ -84,6 +85,7 @@ class PostingParameters:
     exempt_namespaces: tuple[str, ...] = EXEMPT_NAMESPACES
     exempt_processes: tuple[str, ...] = EXEMPT_PROCESSES
     request_classes: tuple[RequestClass, ...] = ()
+    money: MoneyPolicy = field(default_factory=MoneyPolicy)
 
     def __post_init__(self) -> None:
         check_grain(self.grain_us)

@@ -454,6 +454,75 @@ OVER_USE: Final = Ledger(
     open_when="ended_at IS NULL",
 )
 
+COST: Final = Ledger(
+    name="cost",
+    columns=ledger_columns(
+        """
+        cluster
+        place_kind
+        place_id
+        node
+        device_uuid
+        grain_at TIMESTAMP
+        account
+        pod_uid
+        unit_id
+        owner
+        amount_gpu_us BIGINT
+        used_gpu_us BIGINT
+        used_upper_gpu_us BIGINT
+        used_path
+        currency
+        cost_micro BIGINT
+        price_id
+        provisional BOOLEAN
+        unpriced_reason
+        """
+    ),
+    sql_file="cost.sql",
+    open_when=_RUNNING_GRAIN,
+    ground=("fact.price",),
+    stages=("cost_place", "charge_holder", "price_profile", "price_part", "price_rate"),
+    hours="cost_hour",
+    window_stages=("money_price", "cost_amount", "cost_used"),
+    key_columns=("cluster", "place_kind", "place_id", "node", "device_uuid"),
+    keys_of="cost_place",
+)
+
+CHARGE: Final = Ledger(
+    name="charge",
+    columns=ledger_columns(
+        """
+        cluster
+        place_kind
+        place_id
+        node
+        device_uuid
+        grain_at TIMESTAMP
+        pod_uid
+        unit_id
+        tenant
+        line
+        quantity_gpu_us BIGINT
+        currency
+        list_micro BIGINT
+        discount_micro BIGINT
+        charge_micro BIGINT
+        price_id
+        provisional BOOLEAN
+        unpriced_reason
+        """
+    ),
+    sql_file="charge.sql",
+    open_when=_RUNNING_GRAIN,
+    ground=("fact.price",),
+    stages=("charge_down",),
+    hours="charge_hour",
+    window_stages=("money_price", "charge_quantity"),
+    key_columns=("cluster", "place_kind", "place_id", "node", "device_uuid"),
+    keys_of="charge_holder",
+)
+
 LEDGERS: Final[tuple[Ledger, ...]] = (
     HOLDING,
     SUPPLY,
@@ -465,6 +534,8 @@ LEDGERS: Final[tuple[Ledger, ...]] = (
     EXCESS,
     OVER_USE,
     DEVIATION,
+    COST,
+    CHARGE,
 )
 
 FINDINGS: Final = (

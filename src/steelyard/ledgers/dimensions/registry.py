@@ -9,14 +9,15 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from datetime import UTC
 from typing import Final
 
 from steelyard.definitions.mig import MigSlices, mig_slices
 from steelyard.definitions.models import power_limit_watts_of
 from steelyard.ledgers.emptiness import EmptyTables
-from steelyard.ledgers.parameters import PostingParameters
+from steelyard.ledgers.parameters import ModelWeight, PostingParameters
 from steelyard.ledgers.registry import model_text
-from steelyard.primitives.instant import Instant
+from steelyard.primitives.instant import Instant, from_datetime
 from steelyard.store import Store
 
 STEMS: Final = (
@@ -57,9 +58,12 @@ STEMS: Final = (
     "eviction",
     "refusal",
     "evidence_span",
+    "price_line",
+    "discount_line",
+    "node_commitment",
 )
-"""``tenant_rule``, ``model_weight``, ``person_annotation``, ``rate_annotation``, ``contact_annotation``, ``contact`` and ``state_threshold`` come
-from the settings alone; ``mig_profile`` and ``device_power`` need the vendor's tables."""
+"""``tenant_rule``, ``person_annotation``, ``rate_annotation``, ``contact_annotation``, ``contact``, ``state_threshold``, ``money_policy``,
+``dedicated_node`` and ``commitment_rule`` come from the settings alone, ``model_weight`` from them and price books; ``mig_profile`` and ``device_power`` need the vendor's tables."""
 
 VIEWS: Final[Mapping[str, str]] = {"step": "demand_step", "outcome": "demand_outcome"}
 """Of the stems: names over a table of numbers, made when they are read."""
@@ -148,10 +152,10 @@ def _build_settings(store: Store, parameters: PostingParameters) -> None:
         ],
         [
             (position, weight.model, weight.weight_ppm, weight.valid_from_at, weight.valid_to_at)
-            for position, weight in enumerate(parameters.model_weights)
+            for position, weight in enumerate(_model_weights(store, parameters))
         ],
     )
-
+    _load_money(store, parameters)
     store.load_rows(
         "dim.person_annotation",
         [("position", "BIGINT"), ("key", "VARCHAR")],
@@ -181,6 +185,40 @@ def _build_settings(store: Store, parameters: PostingParameters) -> None:
         [(kind, name) for kind, names in exempt.items() for name in names],
     )
     _load_declared_classes(store, parameters)
+
+
+def _model_weights(store: Store, parameters: PostingParameters) -> list[ModelWeight]:
+    """The weights in the order in which they count: those of the settings, then those of the price books in force."""
+    of_books = [
+        ModelWeight(
+            model, weight_ppm, *(None if moment is None else from_datetime(moment.replace(tzinfo=UTC)) for moment in span)
+        )
+        for model, weight_ppm, *span in store.rows(model_text("dimensions/book_weight.sql"))
+    ]
+    return [*parameters.model_weights, *of_books]
+
+
+def _load_money(store: Store, parameters: PostingParameters) -> None:
+    """``dim.money_policy`` (one row), ``dim.dedicated_node``, ``dim.commitment_rule``."""
+    policy = parameters.money
+    store.load_rows(
+        "dim.money_policy",
+        [
+            ("charge_start", "VARCHAR"),
+            ("burst", "VARCHAR"),
+            ("reserved_unused", "VARCHAR"),
+            ("idle_sharing", "VARCHAR"),
+            ("platform_start_us", "BIGINT"),
+        ],
+        [(policy.charge_start, policy.burst, policy.reserved_unused, policy.idle_sharing, policy.platform_start_us)],
+    )
+    rules = {"dedicated_node": ("tenant", policy.dedicated), "commitment_rule": ("commitment", policy.commitments)}
+    for table, (column, rows) in rules.items():
+        store.load_rows(
+            f"dim.{table}",
+            [("position", "BIGINT"), ("like_pattern", "VARCHAR"), (column, "VARCHAR")],
+            [(position, pattern, value) for position, (pattern, value) in enumerate(rows)],
+        )
 
 
 def _load_declared_classes(store: Store, parameters: PostingParameters) -> None:
