@@ -15,7 +15,7 @@ from typing import Final
 from steelyard.answers.contract import Column, Figure, Table, Value
 from steelyard.answers.demand_scope import DemandScope
 from steelyard.answers.reading import Reading, Record
-from steelyard.answers.tenant_words import rule_told
+from steelyard.answers.tenant_words import finding_told, rule_told
 from steelyard.definitions import queue_wait
 from steelyard.primitives.i18n import _
 from steelyard.primitives.instant import Instant, Window, format_instant
@@ -228,7 +228,7 @@ def case_part(
         ),
         Table("outcomes", (*scope.columns(), *_OUTCOMES), [(*scope.group(row), *_outcome(row)) for row in outcomes]),
         Table("decisions", _DECISIONS, [_decision(row, confined) for row in decisions]),
-        Table("contradictions", _CONTRADICTIONS, [_contradiction(row) for row in contradictions]),
+        Table("contradictions", _CONTRADICTIONS, [_contradiction(row, confined) for row in contradictions]),
     ]
     return CasePart(figures, tables, _blind_spots(decisions, evidence))
 
@@ -448,5 +448,6 @@ def _is_of_queue(subject: str, scope: DemandScope) -> bool:
     return kind in ("clusterqueue", "queue") and name.partition("/")[0] in scope.wanted.get("queue", ())
 
 
-def _contradiction(row: Record) -> Sequence[Value]:
-    return row["code"], row["severity"], row["subject"], row["message"]
+def _contradiction(row: Record, confined: bool) -> Sequence[Value]:
+    message = finding_told(row["subject"], row["message"]) if confined else row["message"]
+    return row["code"], row["severity"], row["subject"], message

@@ -10,7 +10,7 @@ Sceptic's queries: ``SELECT * FROM dim.step WHERE demand_id = '...' ORDER BY at`
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,6 +21,7 @@ from steelyard.answers.story_heard import Heard, heard
 from steelyard.answers.story_lines import StoryLine, label_of
 from steelyard.answers.story_names import Named, named, nothing_so_called
 from steelyard.answers.story_standing import Standing, Told, standings
+from steelyard.answers.tenant_words import finding_told
 from steelyard.definitions import kaplan_meier, queue_wait
 from steelyard.primitives.errors import UsageError
 from steelyard.primitives.i18n import _, ngettext
@@ -281,7 +282,10 @@ def _findings(
     others = (
         set() if confined else {f"workload {label_of(row)}" for row in demands} | {label_of(row) for row in demands}
     )
-    return grounds.finding_notes(reading, pods | others)[0]
+    notes = grounds.finding_notes(reading, pods | others)[0]
+    if not confined:
+        return notes
+    return tuple(replace(note, message=finding_told(note.subject, note.message)) for note in notes)
 
 
 def _evidence(who: Named, demands: Sequence[Record], subjects: Sequence[Record]) -> list[Evidence]:

@@ -2,7 +2,7 @@
 
 ``story`` and Q6 call these for whoever is confined to a tenant. The trick to know: a scheduler and Kueue write messages for those who run the
 cluster; queues of the cohort, preemptors, taints and volumes named in them may be somebody else's. So nothing is searched for names: what fits a
-known form is told, everything else is left out.
+known form is told, everything else is left out. What this program's own findings say is told but for objects of other namespaces (``finding_told``).
 """
 
 from __future__ import annotations
@@ -44,6 +44,11 @@ _SENTENCES: Final = frozenset({
     "Too many pods",
 })  # fmt: skip
 """What schedulers say without naming anything."""
+_OBJECT: Final = re.compile(
+    r"(?<![\w./-])(?P<namespace>[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?)/[A-Za-z0-9](?:[\w.-]*\w)?"
+)
+"""How findings name an object; what belongs to nobody, such as ``nvidia.com/gpu``, has a point before the stroke, which no namespace has."""
+_IN_NAMESPACE: Final = re.compile(r"(?P<word>\bnamespaces? )(?P<namespace>[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?)")
 _DECIDER: Final = re.compile(
     r"(?:system:)?(?:default-scheduler|kube-[a-z-]{1,60}|kubelet|kueue(?:-[a-z-]{1,60})?|[a-z0-9.]{1,60}-kueue-controller|volcano|vc-[a-z-]{1,60}"
     r"|hami(?:-scheduler)?)"
@@ -68,6 +73,16 @@ def decider_told(decider: str | None, confined: bool = True) -> str | None:
     if decider is None or not confined:
         return decider
     return decider if _DECIDER.fullmatch(decider) else None
+
+
+def finding_told(subject: str, message: str) -> str:
+    """What a finding says of its subject, without objects of other namespaces: each of those is ``?``.
+
+    By their form alone, never by which namespaces there are, since that would tell whether one is.
+    """
+    home = subject.rpartition(" ")[2].partition("/")[0]
+    message = _OBJECT.sub(lambda found: found[0] if found["namespace"] == home else "?", message)
+    return _IN_NAMESPACE.sub(lambda found: found[0] if found["namespace"] == home else f"{found['word']}?", message)
 
 
 def words_told(word: Record) -> str:

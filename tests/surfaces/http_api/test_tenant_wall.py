@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from steelyard import ledgers
 from steelyard.answers import jobs
 from steelyard.answers.registry import ANSWERS, Entry
+from steelyard.answers.scheduling_cases import CONTRADICTIONS
 from steelyard.surfaces.http_api.problems import Problem
 from steelyard.surfaces.http_api.tenant_wall import WALLS, scoped
 from steelyard.surfaces.shared.ports import Question
@@ -180,3 +184,50 @@ def _table(answer: Any, name: str) -> list[dict[str, Any]]:
     table = next(table for table in answer["tables"] if table["name"] == name)
     names = [column["name"] for column in table["columns"]]
     return [dict(zip(names, row, strict=True)) for row in table["rows"]]
+
+
+SOURCES = Path(ledgers.__file__).parent.parent
+CODE = re.compile(
+    r"""(?:cluster, |CASE WHEN [^']*|ELSE )'([a-z]+(?:_[a-z]+)+)'|'([a-z]+(?:_[a-z]+)+)' AS code|finding\(\s*(?:\w+,\s*)?"([a-z]+(?:_[a-z]+)+)\""""
+)
+SAID = (
+    f"it is also told of by pod {THEIRS}/{THEIRS}-a in namespace {THEIRS} ({THEIRS}/{THEIRS}.b, workload '{THEIRS}/x'); "
+    "it asks for nvidia.com/gpu"
+)
+
+
+def codes_of_findings() -> list[str]:
+    """All codes that ledgers and readers give a finding."""
+    files = [*SOURCES.glob("ledgers/**/*findings.sql"), *SOURCES.glob("sources/**/*.py")]
+    texts = [path.read_text(encoding="utf-8") for path in files]
+    found = {code for text in texts for match in CODE.finditer(text) for code in match.groups() if code}
+    assert {"preemptor_uid_conflict", "uid_of_several_objects", "stale_inqueue_podgroup", "quantity_malformed"} <= found
+    return sorted(found | set(CONTRADICTIONS))
+
+
+def batched(codes: list[str], size: int) -> list[list[str]]:
+    """The codes, a few at a time: an answer lists at most a hundred findings."""
+    return [codes[start : start + size] for start in range(0, len(codes), size)]
+
+
+def test_no_finding_of_any_code_names_the_other_namespace(tmp_path: Path) -> None:
+    told: set[str] = set()
+    with world(tmp_path, estate()) as both:
+        paths = [*(f"/answers/{entry.name}" for entry in ANSWERS), f"/why/{OURS}/{OURS}-waits"]
+        for codes in batched(codes_of_findings(), 30):
+            both.store.execute("DELETE FROM ledger.finding")
+            for code, name in product(codes, ("a", "waits", "greedy")):
+                both.store.execute(
+                    "INSERT INTO ledger.finding BY NAME SELECT ? AS code, ? AS subject, ? AS message, 'error' AS severity, "
+                    "'default' AS cluster",
+                    [code, f"pod {OURS}/{OURS}-{name}", f"{code}: {SAID}"],
+                )
+            for path in paths:
+                response = viewed(both, path)
+                assert {finding["code"] for finding in response.json()["findings"]} >= set(codes), path
+                assert "it is also told of by pod ? in namespace ? (?" in response.text, path
+                assert "it asks for nvidia.com/gpu" in response.text, path
+                assert THEIRS not in response.text, path
+                assert THEIRS in both.get(path).text, path
+            told |= {row["code"] for row in _table(viewed(both, "/answers/q6").json(), "contradictions")}
+    assert told == set(CONTRADICTIONS)

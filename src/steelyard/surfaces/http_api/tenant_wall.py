@@ -15,6 +15,7 @@ from typing import Final
 from steelyard.answers import jobs, q07_overuse, scheduling_cases, scheduling_waits
 from steelyard.answers.contract import Answer, Figure, Table, Value
 from steelyard.answers.registry import Entry
+from steelyard.answers.tenant_words import finding_told
 from steelyard.definitions.gpu_state import HELD_BY_TRIPLE, OTHER_HELD
 from steelyard.primitives.i18n import _
 from steelyard.primitives.unknown import Unknown
@@ -203,7 +204,11 @@ def walled(entry: Entry, answer: Answer, principal: Principal) -> Answer:
         figures=[_figure(figure, wall, hidden) for figure in answer.figures],
         tables=[_table(table, wall, hidden) for table in answer.tables if _is_kept(table, wall)],
         coverage=answer.coverage if isinstance(answer.coverage, Unknown) else hidden,
-        findings=[note for note in answer.findings if wall.findings_narrowed or note.subject in own],
+        findings=[
+            replace(note, message=finding_told(note.subject, note.message))
+            for note in answer.findings
+            if wall.findings_narrowed or note.subject in own
+        ],
         blind_spots=[
             *(spot for spot in answer.blind_spots if not more.fullmatch(spot)),
             _("what others hold, and findings about anything but this tenant's pods, are not shown"),
