@@ -20,6 +20,10 @@ ANSWERS_MAY_READ = {
     "fact.gang",
 }  # fmt: skip
 """The last five: latest words that need no sum (decision 0011)."""
+SETTLEMENT_MAY_READ = {
+    "fact.price_book", "fact.tenancy", "fact.exchange_rate", "fact.service_use", "fact.bill_line", "fact.finding", "fact.source_status",
+}  # fmt: skip
+"""What was declared about money, and what speaks against a close (decision 0015). ``settling_*``: its own temporary tables."""
 SQL_FILES = sorted(PACKAGE.rglob("*.sql"))
 
 
@@ -50,8 +54,14 @@ def violations(path: Path, sql: str) -> list[str]:
         return sorted(
             name for name in read if not name.startswith(("ledger.", "dim.")) and name not in ANSWERS_MAY_READ
         )
+    if layer == "settlement":
+        return sorted(
+            name
+            for name in read
+            if not name.startswith(("ledger.", "dim.", "?.settling_")) and name not in SETTLEMENT_MAY_READ
+        )
     if layer != "ledgers":
-        return [f"{path.name}: SQL models stand in definitions, ledgers and answers"]
+        return [f"{path.name}: SQL models stand in definitions, ledgers, answers and settlement"]
     if "dimensions" in path.parts:
         return sorted(name for name in read if not name.startswith(("fact.", "dim.")))
     order = [ledger.name for ledger in LEDGERS]
@@ -74,6 +84,7 @@ def test_a_model_reads_only_what_stands_below_it(path: Path) -> None:
         ("ledgers/holding.sql", "SELECT * FROM ledger.holding", "ledger.holding"),
         ("ledgers/dimensions/pod.sql", "SELECT * FROM ledger.holding", "ledger.holding"),
         ("definitions/share.sql", "SELECT * FROM fact.device", "fact.device"),
+        ("settlement/offence.sql", "SELECT * FROM fact.device JOIN settling_pod USING (cluster)", "fact.device"),
     ],
 )
 def test_a_model_that_reads_upwards_is_caught(path: str, sql: str, offence: str) -> None:

@@ -1,0 +1,191 @@
+"""Lines that no row of a ledger makes: credits for time that was down, shares of shared model services, tax.
+
+``assembly`` adds them in this order, each over what stands before it. The trick to know: a service's whole charge leaves its owner in one negative
+line and comes back in shares that sum to it, so what all tenants together are asked for does not move by a millionth.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+from typing import Final
+
+from steelyard.definitions.money import half_up, unit_of_time_us
+from steelyard.primitives.instant import Window
+from steelyard.settlement.rules import PPM, CreditRule, ServiceWeights, SettlementRules, TaxRule
+from steelyard.settlement.statement import Kind, StatementLine
+from steelyard.settlement.usage_lines import line_id
+from steelyard.store import Store
+
+UNATTRIBUTED: Final = "unattributed"
+
+
+def plain_line(
+    kind: Kind, description: str, window: Window, amount_micro: int, *, identity: Sequence[object], cluster: str = ""
+) -> StatementLine:
+    """A line that is about no card: an amount over a window."""
+    return StatementLine(
+        line_id=line_id(kind, *identity), kind=kind, description=description, cluster=cluster, node=None, device_uuid=None, model=None,
+        unit_kind=None, unit_id=None, namespace=None, pod=None, pod_uid=None, workload=None, queue=None, department=None, team=None, project=None,
+        cost_centre=None, commitment=None, started_at=window.start, ended_at=window.end, quantity_gpu_us=0, normalised_gpu_us=None, used_gpu_us=None,
+        used_upper_gpu_us=None, coverage_ppm=None, estimated=False, price_id=None, unit_price_micro=None, per=None, list_micro=amount_micro,
+        discount_micro=0, amount_micro=amount_micro, cost_micro=None, used_micro=None, used_upper_micro=None,
+    )  # fmt: skip
+
+
+def credit_lines(
+    tenant: str, lines: Sequence[StatementLine], down: Sequence[StatementLine], rules: Sequence[CreditRule]
+) -> Iterator[StatementLine]:
+    """What the first rule for the tenant gives back, one line for each line of time that was down. ``down``: those of ``lines`` that are."""
+    rule = next((each for each in rules if _meets(tenant, each.tenant)), None)
+    if rule is None or sum(line.quantity_gpu_us for line in down) < max(1, rule.least_gpu_us):
+        return
+    for line in down:
+        worth = _worth_micro(line)
+        amount = None if worth is None else -half_up(worth * rule.rate_ppm, PPM)
+        yield replace(
+            line,
+            line_id=line_id("credit", rule.name, line.line_id),
+            kind="credit",
+            description=f"{rule.name}: {line.description}",
+            list_micro=amount,
+            discount_micro=None if amount is None else 0,
+            amount_micro=amount,
+            cost_micro=None,
+            used_micro=None,
+            used_upper_micro=None,
+            unpriced_reason=line.unpriced_reason
+            if amount is not None
+            else (line.unpriced_reason or "no unit price for the time that was down"),
+            reference=line.line_id,
+            reason="held_down",
+        )
+
+
+def _worth_micro(line: StatementLine) -> int | None:
+    """What the line's time would be asked for before discounts; None without one unit price."""
+    if line.unit_price_micro is None or line.per not in ("hour", "day", "month", "year"):
+        return None
+    start, end = unit_of_time_us(line.started_at, line.per)  # type: ignore[arg-type]  # checked in the line above
+    return half_up(line.unit_price_micro * line.quantity_gpu_us, end - start)
+
+
+def tax_lines(
+    tenant: str, lines: Sequence[StatementLine], rules: Sequence[TaxRule], window: Window
+) -> Iterator[StatementLine]:
+    """One line for each tax that is due: its rate of the sum of all priced lines that begin while it holds, rounded half up once."""
+    for number, rule in enumerate(rules):
+        due = [line for line in lines if line.amount_micro is not None and rule.holds(tenant, line.started_at)]
+        if due:
+            amount = half_up(sum(line.amount_micro or 0 for line in due) * rule.rate_ppm, PPM)
+            yield plain_line(
+                "tax", _named_rate(rule), window, amount, identity=(tenant, number, rule.name, rule.rate_ppm)
+            )
+
+
+def _named_rate(rule: TaxRule) -> str:
+    percent = f"{rule.rate_ppm / 10_000:.4f}".rstrip("0").rstrip(".")
+    return f"{rule.name} {percent} %"
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """What one caller took of a service: its tenant (None: not attributed) and weighted tokens."""
+
+    tenant: str | None
+    weight: int
+
+
+def callers_of(store: Store, window: Window, weights: ServiceWeights) -> Mapping[tuple[str, str], Sequence[Caller]]:
+    """(cluster, service) -> its callers within a window, by tenant. A caller of whom a count of tokens is not told is not attributed."""
+    found: dict[tuple[str, str], dict[str | None, int]] = {}
+    for cluster, service, tenant, prompt, cached, completion, untold in store.rows(
+        "SELECT cluster, service, tenant, prompt_tokens, cached_tokens, completion_tokens, untold_count FROM settling_service "
+        "WHERE started_at >= make_timestamp($from_us::BIGINT) AND started_at < make_timestamp($to_us::BIGINT) ORDER BY ALL",
+        {"from_us": window.start, "to_us": window.end},
+    ):
+        read = min(cached or 0, prompt or 0)
+        weight = ((prompt or 0) - read) * PPM + read * weights.cached_ppm + (completion or 0) * weights.decode_ppm
+        whose = None if untold else tenant
+        callers = found.setdefault((cluster, service), {})
+        callers[whose] = callers.get(whose, 0) + weight
+    return {
+        key: [Caller(tenant, weight) for tenant, weight in sorted(callers.items(), key=_by_tenant)]
+        for key, callers in found.items()
+    }
+
+
+def _by_tenant(item: tuple[str | None, int]) -> tuple[bool, str]:
+    return item[0] is None, item[0] or ""
+
+
+def divided(whole: int, weights: Sequence[int]) -> list[int]:
+    """``whole`` by weights, floored, and what is left to the largest remainders (ties: the first). The parts sum to it. Weights: not all 0."""
+    total = sum(weights)
+    parts = [whole * weight // total for weight in weights]
+    by_remainder = sorted(range(len(weights)), key=lambda n: -(whole * weights[n] % total))
+    for n in by_remainder[: whole - sum(parts)]:
+        parts[n] += 1
+    return parts
+
+
+def service_lines(
+    served: Mapping[tuple[str, str], Sequence[tuple[str, StatementLine]]],
+    callers: Mapping[tuple[str, str], Sequence[Caller]],
+    rules: SettlementRules,
+    label: str,
+) -> Iterator[tuple[str, StatementLine]]:
+    """(tenant, line) of each service's split. ``served``: (cluster, service) -> (owner, its lines, all in one currency with the callers').
+
+    The owner's part of what nobody can be named for stands as ``unattributed`` with the owner. Nothing is split where no caller is known.
+    """
+    for (cluster, service), owned in sorted(served.items()):
+        taken = callers.get((cluster, service), ())
+        total = sum(caller.weight for caller in taken)
+        if total <= 0:
+            continue
+        for owner in dict.fromkeys(tenant for tenant, _line in owned):
+            lines = [line for tenant, line in owned if tenant == owner and line.amount_micro is not None]
+            if not lines:
+                continue
+            window = rules.periods.window(label, owner)
+            charge = sum(line.amount_micro or 0 for line in lines)
+            costs = [line.cost_micro for line in lines if line.cost_micro is not None]
+            cost = sum(costs) if costs else None
+            weights = [caller.weight for caller in taken]
+            shares = divided(charge, weights)
+            costs_shared: Sequence[int | None] = [None] * len(taken) if cost is None else divided(cost, weights)
+            whole = plain_line(
+                "service_share",
+                f"{service} -> callers",
+                window,
+                -charge,
+                identity=(label, service, owner, "whole"),
+                cluster=cluster,
+            )
+            yield owner, replace(whole, cost_micro=None if cost is None else -cost, workload=service)
+            for caller, share, cost_share in zip(taken, shares, costs_shared, strict=True):
+                whose = owner if caller.tenant is None else caller.tenant
+                named = service if caller.tenant is not None else f"{service} ({UNATTRIBUTED})"
+                line = plain_line(
+                    "service_share",
+                    named,
+                    window,
+                    share,
+                    identity=(label, service, owner, caller.tenant),
+                    cluster=cluster,
+                )
+                yield (
+                    whose,
+                    replace(
+                        line,
+                        cost_micro=cost_share,
+                        workload=service,
+                        reason=None if caller.tenant is not None else UNATTRIBUTED,
+                    ),
+                )
+
+
+def _meets(tenant: str, glob: str) -> bool:
+    return fnmatchcase(tenant, glob)

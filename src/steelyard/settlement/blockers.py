@@ -1,0 +1,189 @@
+"""What speaks against closing a period, each with what to do about it.
+
+``close --dry-run`` lists it; ``closing`` refuses while anything is left that was not waived by name. The trick to know: a blocker is judged over the
+tables of ``tables``, so it looks at the very rows that would be frozen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from steelyard.primitives.i18n import _
+from steelyard.primitives.instant import HOUR_US, Instant, format_instant
+from steelyard.settlement.registers import PeriodRow
+from steelyard.settlement.rules import PPM, SettlementRules
+from steelyard.settlement.tables import filled, model_text
+from steelyard.store import Store
+
+SHOWN_MAX: Final = 5
+NEVER_WAIVED: Final = frozenset({"period_not_over", "nothing_posted", "ledger_residual"})
+"""A period that is not over, or whose books do not close, is no matter of opinion."""
+
+
+@dataclass(frozen=True, slots=True)
+class Blocker:
+    """One reason. ``code``: what ``--accept`` names. ``count``: of what there is, None where that says nothing. ``todo``: what to do about it."""
+
+    code: str
+    count: int | None
+    message: str
+    todo: str
+
+    @property
+    def can_be_waived(self) -> bool:
+        """Whether somebody may let it pass, with a reason."""
+        return self.code not in NEVER_WAIVED
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """What a period is judged in: label, rules, the instant as of which the ledgers speak, and what is closed already."""
+
+    label: str
+    rules: SettlementRules
+    as_of: Instant | None
+    closed: Sequence[PeriodRow]
+    shadow: bool = False
+
+
+def blockers(store: Store, scene: Scene) -> list[Blocker]:
+    """All that speaks against it, over the laid-out tables, in a stable order; empty = it can be closed."""
+    checks: tuple[Callable[[Store, Scene], Iterator[Blocker]], ...] = (
+        _not_over, _nothing, _residual, _coverage, _unpriced, _provisional, _incidents, _late, _order,
+    )  # fmt: skip
+    return [found for check in checks for found in check(store, scene)]
+
+
+def _not_over(store: Store, scene: Scene) -> Iterator[Blocker]:
+    end = scene.rules.periods.span(scene.label).end
+    if scene.as_of is None or scene.as_of < end:
+        known = _("nothing") if scene.as_of is None else format_instant(scene.as_of)
+        yield Blocker(
+            "period_not_over",
+            None,
+            _("the period ends at {end}; the ledgers know up to {known}").format(end=format_instant(end), known=known),
+            _("wait for its end, and import or collect what was seen until then"),
+        )
+
+
+def _nothing(store: Store, scene: Scene) -> Iterator[Blocker]:
+    if not store.rows("SELECT 1 FROM settling_cost LIMIT 1") and not store.rows(
+        "SELECT 1 FROM settling_charge LIMIT 1"
+    ):
+        yield Blocker(
+            "nothing_posted",
+            0,
+            _("neither ledger has a row in this period"),
+            _("import a price book with `steelyard prices import` and the estate's facts with `steelyard import`"),
+        )
+
+
+def _residual(store: Store, scene: Scene) -> Iterator[Blocker]:
+    window = scene.rules.periods.window(scene.label)
+    left = int(store.rows(filled("residual_of_period", {"from_us": window.start, "to_us": window.end}))[0][0])
+    if left:
+        yield Blocker(
+            "ledger_residual",
+            left,
+            _("the accounts of the cost ledger miss the supply by {count} GPU-microseconds").format(count=left),
+            _("post again; where it stays, the books are broken: keep the directory and report it"),
+        )
+
+
+def _coverage(store: Store, scene: Scene) -> Iterator[Blocker]:
+    total, unseen = store.rows(model_text("coverage_of_period"))[0]
+    seen_ppm = None if not total else (total - unseen) * PPM // total
+    if seen_ppm is not None and seen_ppm < scene.rules.coverage_min_ppm:
+        yield Blocker(
+            "coverage_low",
+            seen_ppm,
+            _("{seen} of the supply was seen; {least} is asked for").format(
+                seen=f"{seen_ppm / 10_000:.2f} %", least=f"{scene.rules.coverage_min_ppm / 10_000:.2f} %"
+            ),
+            _("take in what is missing: `steelyard doctor` names the sources, `steelyard backfill` fetches the past"),
+        )
+
+
+def _unpriced(store: Store, scene: Scene) -> Iterator[Blocker]:
+    found = store.rows(model_text("unpriced"))
+    if found:
+        told = [f"{side}: {reason} ({amount / HOUR_US:,.1f} GPU-h)" for side, reason, _rows, amount in found]
+        yield Blocker(
+            "unpriced",
+            sum(row[2] for row in found),
+            _("{count} rows have no price: {examples}").format(
+                count=sum(row[2] for row in found), examples=_short(told)
+            ),
+            _("add the missing lines to the price book and import it: `steelyard prices import`"),
+        )
+
+
+def _provisional(store: Store, scene: Scene) -> Iterator[Blocker]:
+    found = store.rows(model_text("provisional"))
+    if found:
+        count = sum(row[1] for row in found)
+        yield Blocker(
+            "provisional_prices",
+            count,
+            _("{count} rows are priced provisionally: {examples}").format(
+                count=count, examples=_short([row[0] for row in found])
+            ),
+            _("import the final prices, or accept that they are corrected in the next period"),
+        )
+
+
+def _incidents(store: Store, scene: Scene) -> Iterator[Blocker]:
+    span = scene.rules.periods.span(scene.label)
+    found = store.rows(filled("errors_open", {"from_us": span.start, "to_us": span.end}))
+    if found:
+        yield Blocker(
+            "open_incidents",
+            len(found),
+            _("{count} findings of the severity error: {examples}").format(
+                count=len(found), examples=_short([f"{code} {subject}" for code, subject, _message in found])
+            ),
+            _("settle them, or accept them with the reason why they move no amount"),
+        )
+
+
+def _late(store: Store, scene: Scene) -> Iterator[Blocker]:
+    span = scene.rules.periods.span(scene.label)
+    bounds = {"from_us": span.start, "to_us": span.end, "late_us": span.end - scene.rules.late_after_us}
+    found = store.rows(filled("late_sources", bounds))
+    if found:
+        told = [
+            _("{source} of {cluster}, last heard {at}").format(source=s, cluster=c, at=format_instant(at))
+            for s, c, at in found
+        ]
+        yield Blocker(
+            "late_sources",
+            len(found),
+            _("sources that told nothing at the end of the period: {examples}").format(examples=_short(told)),
+            _("collect or import what they have to tell, or accept that they are gone"),
+        )
+
+
+def _order(store: Store, scene: Scene) -> Iterator[Blocker]:
+    calendar = scene.rules.periods.calendar
+    before = calendar.previous_label(scene.label)
+    closed = [row.label for row in scene.closed if row.state == "closed" and row.shadow == scene.shadow]
+    start = scene.rules.periods.window(scene.label).start
+    earlier = [row for row in scene.closed if row.label in closed and row.window.start < start]
+    if earlier and before not in closed:
+        yield Blocker(
+            "previous_open",
+            None,
+            _("the period before, {label}, is open").format(label=before),
+            _("close it first, so that each statement follows the one before"),
+        )
+
+
+def _short(told: Sequence[str]) -> str:
+    shown = ", ".join(told[:SHOWN_MAX])
+    return (
+        shown
+        if len(told) <= SHOWN_MAX
+        else _("{shown} and {count} more").format(shown=shown, count=len(told) - SHOWN_MAX)
+    )
