@@ -38,6 +38,7 @@ def posting_parameters(settings: Settings) -> PostingParameters:
         exempt_processes=settings.over_use.exempt_processes,
         contact_annotations=settings.contact_annotations,
         request_classes=settings.fragmentation.request_classes(),
+        money=settings.money.policy(),
     )
 
 

@@ -19,6 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, SettingsError
 
 from steelyard.app.fragmentation_settings import FragmentationSetting
+from steelyard.app.money_settings import MoneySetting
 from steelyard.app.over_use_settings import OverUseSetting
 from steelyard.app.retention_settings import RetentionSetting
 from steelyard.app.source_settings import (
@@ -112,7 +113,7 @@ class Settings(BaseSettings):
     nvidia-smi stamps are written. prof_suspect_util_percent: a card busier than this whose profiling counters read 0 or nothing has dead counters,
     no idle job. scrape, prometheus, kubernetes, audit_log: what ``steelyard serve`` collects. state: where the
     rules of Q3's states draw their lines. over_use: from where on use above a grant is over-use (Q7).
-    fragmentation: typical requests as the site declares them.
+    fragmentation: typical requests as the site declares them. money: what the site decided about money (Q9).
     """
 
     model_config = SettingsConfigDict(
@@ -147,6 +148,7 @@ class Settings(BaseSettings):
     state: StateSetting = Field(default_factory=StateSetting)
     over_use: OverUseSetting = Field(default_factory=OverUseSetting)
     fragmentation: FragmentationSetting = Field(default_factory=FragmentationSetting)
+    money: MoneySetting = Field(default_factory=MoneySetting)
 
     @model_validator(mode="before")
     @classmethod

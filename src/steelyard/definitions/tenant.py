@@ -53,9 +53,7 @@ class TenantRule:
     @property
     def like(self) -> str | None:
         """The pattern as a LIKE pattern with ``!`` as its escape; None where any value matches."""
-        if self.pattern is None:
-            return None
-        return re.sub(r"([!%_])", r"!\1", self.pattern).replace("*", "%")
+        return None if self.pattern is None else like_pattern(self.pattern)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +69,11 @@ class PodBelonging:
 
 DEFAULT_RULES: Final = (TenantRule("namespace"),)
 """Without settings a namespace is a tenant."""
+
+
+def like_pattern(glob: str) -> str:
+    """A glob, whose one wildcard is ``*``, as a LIKE pattern with ``!`` as its escape."""
+    return re.sub(r"([!%_])", r"!\1", glob).replace("*", "%")
 
 
 def tenant_of(pod: PodBelonging, rules: Sequence[TenantRule] = DEFAULT_RULES) -> str:
