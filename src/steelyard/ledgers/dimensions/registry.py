@@ -61,6 +61,7 @@ STEMS: Final = (
     "price_line",
     "discount_line",
     "node_commitment",
+    "tenancy_pod",
 )
 """``tenant_rule``, ``person_annotation``, ``rate_annotation``, ``contact_annotation``, ``contact``, ``state_threshold``, ``money_policy``,
 ``dedicated_node`` and ``commitment_rule`` come from the settings alone, ``model_weight`` from them and price books; ``mig_profile`` and ``device_power`` need the vendor's tables."""
