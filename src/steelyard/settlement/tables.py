@@ -60,7 +60,7 @@ def lay_out_ledgers(store: Store, rules: PeriodRules, label: str) -> None:
     store.execute(f"CREATE OR REPLACE TEMP TABLE settling_pod AS {model_text('pod')}")
     store.execute(f"CREATE OR REPLACE TEMP TABLE settling_price AS {model_text('price')}")
     _lay_out_weights(store)
-    for name in ("rate", "service", "holding"):
+    for name in ("rate", "service", "holding", "bill"):
         store.execute(f"CREATE OR REPLACE TEMP TABLE settling_{name} AS {filled(f'{name}s', bounds)}")
     for rows in ROWS:
         drop(store, f"settling_{rows}")

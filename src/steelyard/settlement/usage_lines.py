@@ -30,13 +30,18 @@ KINDS: Final[Mapping[str, Kind]] = {
 
 @dataclass(frozen=True, slots=True)
 class TenantLine:
-    """A line, whose it is, and the currencies of its charge and of its cost before anything is converted; the charge ledger's word for it."""
+    """A line, whose it is, and the currencies of its charge and of its cost before anything is converted.
+
+    ``ledger_line``, ``ledger_reason``: the charge ledger's words. ``numbers``: of its place, holder and epoch.
+    """
 
     tenant: str
     line: StatementLine
     currency: str | None
     cost_currency: str | None = None
     ledger_line: str = ""
+    ledger_reason: str | None = None
+    numbers: tuple[int, int, int] = (0, 0, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +163,15 @@ def _tenant_line(
         unpriced_reason=row["unpriced_reason"],
         provisional=bool(row["provisional"]),
     )  # fmt: skip
-    return TenantLine(row["tenant"], line, row["currency"], row["cost_currency"], row["line"])
+    return TenantLine(
+        row["tenant"],
+        line,
+        row["currency"],
+        row["cost_currency"],
+        row["line"],
+        row["unpriced_reason"],
+        (row["place_no"], row["holder_no"], row["epoch_no"]),
+    )
 
 
 def line_id(*parts: object) -> str:
