@@ -21,7 +21,8 @@ ANSWERS_MAY_READ = {
 }  # fmt: skip
 """The last five: latest words that need no sum (decision 0011)."""
 SETTLEMENT_MAY_READ = {
-    "fact.price_book", "fact.tenancy", "fact.exchange_rate", "fact.service_use", "fact.bill_line", "fact.finding", "fact.source_status",
+    "fact.price_book", "fact.price", "fact.discount", "fact.book_weight", "fact.tenancy", "fact.exchange_rate", "fact.service_use",
+    "fact.bill_line", "fact.finding", "fact.source_status",
 }  # fmt: skip
 """What was declared about money, and what speaks against a close (decision 0015). ``settling_*``: its own temporary tables."""
 SQL_FILES = sorted(PACKAGE.rglob("*.sql"))

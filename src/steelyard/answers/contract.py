@@ -45,6 +45,14 @@ class Table:
     columns: Sequence[Column]
     rows: Sequence[Sequence[Value]]
 
+    def to_json(self) -> dict[str, Any]:
+        """The documented JSON form: an unknown cell is an object with its reason."""
+        return {
+            "name": self.name,
+            "columns": [{"name": column.name, "unit": column.unit} for column in self.columns],
+            "rows": [[_cell(cell) for cell in row] for row in self.rows],
+        }
+
 
 class RowsByColumn(Sequence[Sequence[Value]]):
     """Rows that stand as columns of one length; a row is put together when it is read. For tables with rows by the thousand."""
@@ -126,14 +134,7 @@ class Answer:
             "window": [format_instant(self.window.start), format_instant(self.window.end)] if self.window else None,
             "as_of": format_instant(self.as_of) if self.as_of is not None else None,
             "figures": [_figure(figure) for figure in self.figures],
-            "tables": [
-                {
-                    "name": table.name,
-                    "columns": [{"name": column.name, "unit": column.unit} for column in table.columns],
-                    "rows": [[_cell(cell) for cell in row] for row in table.rows],
-                }
-                for table in self.tables
-            ],
+            "tables": [table.to_json() for table in self.tables],
             "series": [
                 {
                     "name": s.name,

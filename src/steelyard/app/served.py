@@ -16,6 +16,7 @@ from steelyard.answers.contract import Answer
 from steelyard.answers.fragmentation import free_share_ratios
 from steelyard.app.asking import answer_over, capacity_over, check_posted, reconcile_over, story_over
 from steelyard.app.importer import FileImporter
+from steelyard.app.money_doors import served_money
 from steelyard.app.posting import post
 from steelyard.app.request_files import received_files
 from steelyard.app.settings import Settings
@@ -73,6 +74,7 @@ class Served:
             stories=self,
             reconciler=self,
             capacity=self,
+            money=served_money(self._store, self._settings, self._clock),
             receiver=self,
             listings=self,
             tokens=self.tokens,

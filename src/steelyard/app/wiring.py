@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, TypeVar
 
 from steelyard.answers.contract import Answer
 from steelyard.primitives.errors import StoreLocked
-from steelyard.primitives.instant import DurationUs
+from steelyard.primitives.instant import DurationUs, Instant
 from steelyard.surfaces.shared.backfill_ports import BackfillProgress, BackfillReport, BackfillRequest
 from steelyard.surfaces.shared.capacity_ports import CapacitySpec
 from steelyard.surfaces.shared.doctor_ports import DoctorReport
+from steelyard.surfaces.shared.money_ports import DeclareReport, DeclareRequest, Listing, Money
 from steelyard.surfaces.shared.ports import (
     Demo,
     DemoSpec,
@@ -334,6 +335,55 @@ class DirectoryDoctor:
         return _served_or_own(self._directory, lambda client: RemoteDoctor(client).examine(deadline_us), own)
 
 
+class DirectoryMoney:
+    """Implements ``money_ports.Money`` for one data directory: its server's, else over the file."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+
+    def declare(self, request: DeclareRequest) -> DeclareReport:
+        """Take a file in; see ``Money``."""
+        return self._asked(lambda money: money.declare(request))
+
+    def prices(self, at: Instant | None, book: str | None) -> Listing:
+        """The lines that hold; see ``Money``."""
+        return self._asked(lambda money: money.prices(at, book))
+
+    def price_changes(self, older: int | None, newer: int | None, book: str | None) -> Listing:
+        """What a version changed; see ``Money``."""
+        return self._asked(lambda money: money.price_changes(older, newer, book))
+
+    def unpriced(self) -> Listing:
+        """What no line prices; see ``Money``."""
+        return self._asked(lambda money: money.unpriced())
+
+    def tree(self, at: Instant | None) -> Listing:
+        """The tenancy tree; see ``Money``."""
+        return self._asked(lambda money: money.tree(at))
+
+    def unmapped(self) -> Listing:
+        """The namespaces and what maps them; see ``Money``."""
+        return self._asked(lambda money: money.unmapped())
+
+    def rates(self, at: Instant | None) -> Listing:
+        """The exchange rates; see ``Money``."""
+        return self._asked(lambda money: money.rates(at))
+
+    def _asked(self, ask: Callable[[Money], T]) -> T:
+        def own() -> T:
+            from steelyard.app.money_doors import OwnMoney
+
+            return ask(OwnMoney(self._directory, settings))
+
+        def served(client: ServerClient) -> T:
+            from steelyard.surfaces.shared.money_client import RemoteMoney
+
+            return ask(RemoteMoney(client))
+
+        settings = _settings_of(self._directory)
+        return _served_or_own(self._directory, served, own)
+
+
 class DirectoryDemo:
     """Implements ``ports.Demo`` for one data directory, which no server may hold: a demo is there as a whole or not at all."""
 
@@ -397,5 +447,6 @@ def ports() -> Ports:
         live_demo=_live_demo,
         backfill=DirectoryBackfiller,
         doctor=DirectoryDoctor,
+        money=DirectoryMoney,
         agent=_agent,
     )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 
 class SteelyardError(Exception):
     """Base of all errors that a person may be shown as one line. ``exit_code`` is what a command ends with."""
@@ -52,12 +54,14 @@ class SourceUnsupported(SteelyardError):
 
 
 class SourceMalformed(SteelyardError):
-    """A line or object that cannot be read. ``line`` counts from 1 (0: the file as a whole); ``excerpt`` is cut to 200 characters."""
+    """A line or object that cannot be read. ``line`` counts from 1 (0: the file as a whole); ``excerpt`` is cut to 200 characters.
+    ``others``: what else is wrong with a file that is taken whole or not at all, a line each."""
 
     exit_code = 3
 
-    def __init__(self, message: str, line: int = 0, excerpt: str = "") -> None:
+    def __init__(self, message: str, line: int = 0, excerpt: str = "", others: Sequence[str] = ()) -> None:
         super().__init__(message)
         self.message = message
         self.line = line
         self.excerpt = excerpt[:200]
+        self.others = tuple(others)

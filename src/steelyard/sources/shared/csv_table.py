@@ -50,6 +50,11 @@ class CsvTable:
         """The names of the header, without repetitions; empty where the file holds nothing."""
         return tuple(dict.fromkeys(name for name in self._header if name))
 
+    @property
+    def repeated(self) -> tuple[str, ...]:
+        """The names that stand more than once in the header; of their columns the first is read."""
+        return tuple(name for name in self.columns if self._header.count(name) > 1)
+
     def __iter__(self) -> Iterator[CsvRow | Finding]:
         for line, text in self._records:
             if not text.strip():

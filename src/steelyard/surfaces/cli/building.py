@@ -9,7 +9,7 @@ from typing import Any
 
 import typer
 
-from steelyard.primitives.errors import SteelyardError
+from steelyard.primitives.errors import SourceMalformed, SteelyardError
 from steelyard.primitives.i18n import _, choose
 from steelyard.surfaces.cli import options
 from steelyard.surfaces.cli.agent import add_agent
@@ -19,6 +19,7 @@ from steelyard.surfaces.cli.collecting import add_collecting
 from steelyard.surfaces.cli.doctor import add_doctor
 from steelyard.surfaces.cli.imports import add_imports
 from steelyard.surfaces.cli.language import check_language
+from steelyard.surfaces.cli.money import add_money
 from steelyard.surfaces.cli.output import put_out
 from steelyard.surfaces.cli.questions import add_questions
 from steelyard.surfaces.cli.reconcile import add_reconcile
@@ -55,6 +56,7 @@ def build(ports: Ports) -> typer.Typer:
     add_stories(app, ports)
     add_reconcile(app, ports)
     add_capacity(app, ports)
+    add_money(app, ports)
     add_serving(app, ports)
     add_upkeep(app, ports)
     add_doctor(app, ports)
@@ -86,7 +88,8 @@ def run(ports: Ports, arguments: Sequence[str] | None = None) -> int:
         result = command.main(args=arguments, prog_name="steelyard", standalone_mode=False)
         return result if isinstance(result, int) else 0
     except SteelyardError as error:
-        return _failed(str(error), error.exit_code)
+        others = error.others if isinstance(error, SourceMalformed) else ()
+        return _failed(str(error), error.exit_code, others)
     except (KeyboardInterrupt, typer.Abort):
         return _failed(_("interrupted"), EXIT_INTERRUPTED)
     except _ClickException as error:
@@ -116,7 +119,9 @@ def _path(error: Any) -> str:
     return str(context.command_path) if context is not None else "steelyard"
 
 
-def _failed(message: str, code: int) -> int:
+def _failed(message: str, code: int, others: Sequence[str] = ()) -> int:
+    """One line that says what went wrong, and one for each other mistake of the same file."""
     if sys.stderr is not None:
         sys.stderr.write(f"steelyard: {printable(message)}\n")
+        sys.stderr.write("".join(f"steelyard: {printable(other)}\n" for other in others))
     return code

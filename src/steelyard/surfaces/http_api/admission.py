@@ -14,7 +14,7 @@ from fastapi import Request
 
 from steelyard.primitives.i18n import _
 from steelyard.surfaces.http_api.problems import Problem
-from steelyard.surfaces.shared.service_ports import Gate, Principal, Role
+from steelyard.surfaces.shared.service_ports import Gate, Principal, Role, Tokens
 
 LOCAL: Final = "steelyard_local"
 """The key in the connection's state that says: came over the local socket."""
@@ -26,6 +26,9 @@ ESTATE: Final[frozenset[Role]] = frozenset({"operator", "finance", "admin"})
 OPERATORS: Final[frozenset[Role]] = frozenset({"operator", "admin"})
 AGENTS: Final[frozenset[Role]] = frozenset({"agent", "operator", "admin"})
 """Those who may deliver what a node agent sees. The role agent may do nothing else."""
+
+FINANCE: Final[frozenset[Role]] = frozenset({"finance", "admin"})
+"""Those who may declare what money is: prices, the tenancy tree, rates."""
 
 ADMINS: Final[frozenset[Role]] = frozenset({"admin"})
 
@@ -72,3 +75,9 @@ def principal_of(request: Request) -> Principal:
     """Who was admitted."""
     principal: Principal = request.state.principal
     return principal
+
+
+def declarer_of(request: Request, tokens: Tokens) -> str | None:
+    """The name under which an act is recorded: that of the token; None for the owner over the local socket."""
+    token_id = principal_of(request).token_id
+    return next((token.name for token in tokens.listed() if token.token_id == token_id), None) if token_id else None

@@ -25,6 +25,7 @@ from steelyard.surfaces.http_api.exposition import Traffic
 from steelyard.surfaces.http_api.health import health_endpoints
 from steelyard.surfaces.http_api.imports import import_endpoints
 from steelyard.surfaces.http_api.listings import listing_endpoints
+from steelyard.surfaces.http_api.money import money_endpoints
 from steelyard.surfaces.http_api.problems import add_problems
 from steelyard.surfaces.http_api.reconciling import reconcile_endpoints
 from steelyard.surfaces.http_api.stories import story_endpoints
@@ -75,6 +76,7 @@ def _endpoints(ports: ServerPorts, clock: Clock, traffic: Traffic) -> Iterator[E
     yield from capacity_endpoints(ports)
     yield from listing_endpoints(ports)
     yield from import_endpoints(ports)
+    yield from money_endpoints(ports.money, ports.tokens)
     yield from token_endpoints(ports)
     yield from collection_endpoints(ports)
     yield from health_endpoints(ports, clock, traffic)

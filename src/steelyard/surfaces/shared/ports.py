@@ -13,6 +13,7 @@ from steelyard.primitives.instant import DurationUs, Instant, Window
 from steelyard.surfaces.shared.backfill_ports import Backfiller
 from steelyard.surfaces.shared.capacity_ports import Capacity
 from steelyard.surfaces.shared.doctor_ports import Doctor
+from steelyard.surfaces.shared.money_ports import Money
 from steelyard.surfaces.shared.service_ports import OneRound, Server, Started, Tokens
 from steelyard.surfaces.shared.upkeep_ports import Upkeep
 
@@ -202,6 +203,10 @@ def _no_reconciler(directory: Path) -> Reconciler:
     raise InvariantError("these ports reconcile nothing")
 
 
+def _no_money(directory: Path) -> Money:
+    raise InvariantError("these ports know nothing of money")
+
+
 def _no_agent(arguments: Sequence[str]) -> int:
     raise InvariantError("these ports have no node agent")
 
@@ -225,4 +230,5 @@ class Ports:
     stories: Callable[[Path], Stories] = _no_stories
     reconciler: Callable[[Path], Reconciler] = _no_reconciler
     capacity: Callable[[Path], Capacity] = _no_capacity
+    money: Callable[[Path], Money] = _no_money
     agent: Callable[[Sequence[str]], int] = _no_agent

@@ -82,6 +82,8 @@ def document_of(error: SteelyardError) -> dict[str, Any]:
     more: dict[str, Any] = {}
     if isinstance(error, SourceMalformed):
         more = {"line": error.line, "excerpt": error.excerpt}
+        if error.others:
+            more["errors"] = list(error.others)
     elif isinstance(error, SourceUnavailable) and error.retry_after_seconds is not None:
         more = {"retry_after_seconds": error.retry_after_seconds}
     return document(kind_of(error), str(error), **more)
@@ -94,7 +96,13 @@ def error_of(found: Any, status: int) -> SteelyardError:
     kind, detail = str(found.get("type")).removeprefix(_PREFIX), found["detail"]
     if kind == "malformed":
         line = found.get("line")
-        return SourceMalformed(detail, line if isinstance(line, int) else 0, str(found.get("excerpt") or ""))
+        others = found.get("errors")
+        return SourceMalformed(
+            detail,
+            line if isinstance(line, int) else 0,
+            str(found.get("excerpt") or ""),
+            [str(other) for other in others] if isinstance(others, list) else (),
+        )
     if kind in _PASSES:
         wait = found.get("retry_after_seconds")
         return SourceUnavailable(detail, float(wait) if isinstance(wait, int | float) else None)

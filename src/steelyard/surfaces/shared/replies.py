@@ -57,7 +57,7 @@ def _answer(found: Any) -> Answer:
         window=None if found["window"] is None else Window(*map(parse_instant, found["window"])),
         as_of=None if found["as_of"] is None else parse_instant(found["as_of"]),
         figures=[_figure(item) for item in found["figures"]],
-        tables=[_table(item) for item in found["tables"]],
+        tables=[table_of(item) for item in found["tables"]],
         series=[
             Series(item["name"], item["unit"], [(parse_instant(at), _cell(cell)) for at, cell in item["points"]])
             for item in found["series"]
@@ -78,7 +78,8 @@ def _figure(item: Any) -> Figure:
     return Figure(item["name"], value, item["unit"], item["method"], _coverage(item))
 
 
-def _table(item: Any) -> Table:
+def table_of(item: Any) -> Table:
+    """A table behind its JSON form."""
     columns = [Column(column["name"], column["unit"]) for column in item["columns"]]
     return Table(item["name"], columns, [[_cell(cell) for cell in row] for row in item["rows"]])
 

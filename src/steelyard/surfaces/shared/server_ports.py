@@ -18,6 +18,7 @@ from steelyard.answers.state_series import StateSeries
 from steelyard.primitives.instant import Instant
 from steelyard.primitives.unknown import Unknown
 from steelyard.surfaces.shared.capacity_ports import Capacity
+from steelyard.surfaces.shared.money_ports import Money
 from steelyard.surfaces.shared.ports import ImportReport, ImportRequest, Query, Reconciler, Stories
 from steelyard.surfaces.shared.service_ports import Collectors, Gate, Tokens
 
@@ -129,6 +130,7 @@ class ServerPorts:
     stories: Stories
     reconciler: Reconciler
     capacity: Capacity
+    money: Money
     receiver: Receiver
     listings: Listings
     tokens: Tokens

@@ -14,8 +14,8 @@ from steelyard.primitives.instant import DurationUs, Instant
 
 Role = Literal["viewer", "operator", "finance", "admin", "agent"]
 ROLES: Final[tuple[Role, ...]] = ("viewer", "operator", "finance", "admin", "agent")
-"""viewer: the rows of one tenant. operator: the estate, and imports. finance: the estate, read only. admin: everything, tokens too. agent: a
-node agent, which delivers what it sees and reads nothing."""
+"""viewer: the rows of one tenant. operator: the estate, and imports. finance: the estate, and what is declared of money. admin: everything,
+tokens too. agent: a node agent, which delivers what it sees and reads nothing."""
 
 
 @dataclass(frozen=True, slots=True)
