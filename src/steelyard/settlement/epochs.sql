@@ -1,6 +1,6 @@
 -- Instants within a span at which the tenancy tree, a price, a discount or a model's weight changes: a statement's lines are split there.
 WITH stamps AS (
-  SELECT unnest([epoch_us(valid_from_at), epoch_us(valid_to_at)]) AS at_us FROM fact.tenancy WHERE version = (SELECT max(version) FROM fact.tenancy)
+  SELECT unnest([from_us, to_us]) AS at_us FROM dim.tenancy_pod
   UNION ALL
   SELECT unnest([from_us, to_us]) FROM dim.price_line
   UNION ALL

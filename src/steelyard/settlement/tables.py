@@ -23,7 +23,7 @@ from steelyard.store import Store
 from steelyard.store.rewriting import quoted
 
 ROWS: Final = ("charge", "cost")
-NAMED: Final = ("place", "pod", "epoch", "price", "weight", "rate", "service", "holding")
+NAMED: Final = ("place", "pod", "epoch", "price", "weight", "rate", "service", "holding", "bill")
 
 
 @cache
