@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# Installs the Debian packages of a table (command, package, reason) whose command is missing. Needs root; without it, or without
-# apt, it names what is missing and succeeds: the tests that need a missing program skip with the reason.
+# Installs the Debian packages of a table (command or file, package, reason) whose command or file is missing. Needs root; without it,
+# or without apt, it names what is missing and succeeds: the tests that need it skip with the reason.
 set -euo pipefail
 table=${1:?usage: system_packages.sh TABLE}
 missing=()
 while IFS=$'\t' read -r command package reason; do
     [[ -z "$command" || "$command" == \#* ]] && continue
+    [[ "$command" == /* && -e "$command" ]] && continue
     command -v "$command" >/dev/null 2>&1 && continue
     missing+=("$package")
     echo "missing: $command (package $package), needed by $reason" >&2

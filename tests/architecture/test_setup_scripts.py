@@ -31,6 +31,18 @@ def test_a_program_that_is_there_is_not_installed(tmp_path: Path) -> None:
     assert not (tmp_path / "calls").exists()
 
 
+def test_a_file_that_is_there_is_not_installed_and_one_that_is_not_is(tmp_path: Path) -> None:
+    table = tmp_path / "table"
+    (tmp_path / "font").write_bytes(b"")
+    table.write_text(f"{tmp_path}/font\tits-font\tthis test\n{tmp_path}/none\tits-other\tthis test\n", encoding="utf-8")
+    program(tmp_path, "apt-get", f'echo "$@" >> {tmp_path}/calls')
+    program(tmp_path, "id", "echo 0")
+    assert run(table, tmp_path).returncode == 0
+    calls = (tmp_path / "calls").read_text(encoding="utf-8")
+    assert "its-other" in calls
+    assert "its-font" not in calls
+
+
 def test_as_root_a_missing_program_is_installed_by_its_package(tmp_path: Path) -> None:
     table = tmp_path / "table"
     table.write_text("no-such-program\tits-package\tthis test\n", encoding="utf-8")

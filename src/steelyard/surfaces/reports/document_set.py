@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,6 +21,8 @@ from steelyard.settlement.statement import Statement
 from steelyard.surfaces.reports.columnar import safe_text, statement_parquet
 from steelyard.surfaces.reports.delimited import statement_csv
 from steelyard.surfaces.reports.focus_files import focus_csv, focus_parquet
+from steelyard.surfaces.reports.pdf import statement_pdf
+from steelyard.surfaces.reports.wording import LANGUAGES, Language
 
 MANIFEST: Final = "manifest.json"
 
@@ -29,11 +31,14 @@ MANIFEST: Final = "manifest.json"
 class DocumentStyle:
     """How a site wants its documents.
 
-    csv_bom: ``statement.csv`` begins with a byte order mark, by which Excel knows UTF-8. focus_terms: who sells, in FOCUS's words.
+    csv_bom: ``statement.csv`` begins with a byte order mark, by which Excel knows UTF-8. languages: one PDF in each. font_folder: where the font
+    that PDFs embed lies, None = where the system keeps one. focus_terms: who sells, in FOCUS's words.
     """
 
     csv_bom: bool = False
-    focus_terms: FocusTerms = FocusTerms()
+    languages: Sequence[Language] = LANGUAGES
+    font_folder: Path | None = None
+    focus_terms: FocusTerms = field(default_factory=FocusTerms)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +116,14 @@ def _parquet(statement: Statement, style: DocumentStyle) -> dict[str, bytes]:
     return {"statement.parquet": statement_parquet(statement)}
 
 
+def _pdf(statement: Statement, style: DocumentStyle) -> dict[str, bytes]:
+    digest = hashlib.sha256(statement_csv(statement, bom=style.csv_bom)).hexdigest()
+    return {
+        f"statement-{language}.pdf": statement_pdf(statement, language, digest, font_folder=style.font_folder)
+        for language in style.languages
+    }
+
+
 def _focus(statement: Statement, style: DocumentStyle) -> dict[str, bytes]:
     files: dict[str, bytes] = {}
     for version in VERSIONS:
@@ -127,6 +140,6 @@ _WRITERS: Final[Mapping[Format, Callable[[Statement, DocumentStyle], dict[str, b
     "csv": _csv,
     "parquet": _parquet,
     "xlsx": lambda _statement, _style: {},
-    "pdf": lambda _statement, _style: {},
+    "pdf": _pdf,
     "focus": _focus,
 }
