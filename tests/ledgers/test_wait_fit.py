@@ -10,6 +10,8 @@ from steelyard.facts.base import Fact
 from steelyard.facts.gang import Gang
 from steelyard.facts.queue import Queue
 from steelyard.facts.quota import Quota
+from steelyard.ledgers.posting import PostingParameters, post_ledgers
+from steelyard.primitives.clock import FixedClock
 from steelyard.store import Store
 from tests.ledgers.test_wait_rules import RESERVED, pod_group, vcjob
 from tests.ledgers.wait_facts import at, decision, post, rows_of, segments, workload
@@ -163,3 +165,56 @@ def test_a_volcano_job_is_let_in_by_what_its_pod_group_names() -> None:
     assert [row["fit"] for row in segments([job, limit])] == ["never_fits"]
     needs = pod_group(100, phase="Pending", owner_uid="j1", demand=f'{{"{GPU}": 8000}}')
     assert [row["fit"] for row in segments([job, needs, limit])] == [None]
+
+
+LEND = {"nominal_milli": 64_000, **COHORT}
+UNREAD: dict[str, tuple[list[Fact], str | None, str | None]] = {
+    "a borrowing limit that was refused is not unlimited": (
+        [asks(12), NEVER_IT_SAYS, quota(nominal_milli=8000, refused="borrowing_limit", **COHORT), quota("other", **LEND)], None, "borrowing_limit"
+    ),
+    "nor does it matter to who asks for no more than the queue's own": (
+        [asks(8), NEVER_IT_SAYS, quota(nominal_milli=8000, refused="borrowing_limit", **COHORT), quota("other", **LEND)], "not_now", None
+    ),
+    "and whatever it is, more than all may lend is too much": (
+        [asks(73), WAITS_IT_SAYS, quota(nominal_milli=8000, refused="borrowing_limit", **COHORT), quota("other", **LEND)], "never_fits", None
+    ),
+    "another's lending limit that was refused": (
+        [asks(12), NEVER_IT_SAYS, quota(nominal_milli=8000, **COHORT), quota("other", refused="lending_limit", **LEND)], None, "lending_limit"
+    ),
+    "one's own takes nothing from oneself": (
+        [asks(12), NEVER_IT_SAYS, quota(nominal_milli=12_000, refused="lending_limit", **COHORT)], "not_now", None
+    ),
+    "a quota that was refused": ([asks(1), WAITS_IT_SAYS, quota(refused="nominal")], None, "nominal"),
+    "without a cohort nothing is borrowed": (
+        [asks(9), WAITS_IT_SAYS, quota(nominal_milli=8000, refused="borrowing_limit,lending_limit")], "never_fits", None
+    ),
+    "a Volcano queue's capability": (
+        [asks(16, **VOLCANO), quota("prod", "volcano_queue", refused="capability", parent="all"), quota("all", "volcano_queue", capability_milli=64_000)],
+        None, "capability",
+    ),
+    "and that of the queue above it": (
+        [asks(16, **VOLCANO), quota("prod", "volcano_queue", capability_milli=32_000, parent="all"), quota("all", "volcano_queue", refused="capability")],
+        None, "capability",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", UNREAD)
+def test_a_limit_that_could_not_be_read_settles_nothing(name: str) -> None:
+    facts, fit, unread = UNREAD[name]
+    with Store.open_memory() as store:
+        store.append(facts)
+        post(store)
+        assert store.rows("SELECT fit, unread FROM dim.quota_fit") == [(fit, unread)]
+
+
+def test_a_capability_that_was_refused_later_is_not_the_one_before() -> None:
+    with Store.open_memory() as store:
+        store.append([
+            quota("prod", "volcano_queue", seen=90, capability_milli=8000, deserved_milli=4000),
+            quota("prod", "volcano_queue", deserved_milli=4000, refused="capability"),
+        ])  # fmt: skip
+        post_ledgers(store, PostingParameters(), clock=FixedClock(0))
+        assert store.rows("SELECT max_capacity_milli, refused FROM dim.quota_now WHERE queue_kind <> 'pool'") == [
+            (None, "capability")
+        ]

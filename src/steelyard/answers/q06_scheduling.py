@@ -143,6 +143,7 @@ def _parts(
     audit = rule_audit.rule_audit(reading, scope, confined=confined)
     roots = jobs.jobs(reading, scope)
     spots = [*_blind_spots(times, window), *waits.blind_spots, *pending.blind_spots, *cases.blind_spots]
+    spots += _doubled(reading, names)
     if audit.left_out:
         spots.append(_("{count} more breaches, overtakings and changes are not listed").format(count=audit.left_out))
     if roots.left_out:
@@ -167,6 +168,21 @@ def _blind_spots(times: Sequence[KnownTime], window: Window) -> list[str]:
             last=format_instant(last)
         )
     ]
+
+
+def _doubled(reading: Reading, names: frozenset[str] | None) -> list[str]:
+    rows = [row for row in reading.run("doubled_objects") if names is None or row["subject"] in names]
+    more = sum(row["objects_count"] - 1 for row in rows)
+    return (
+        [
+            _(
+                "{count} more objects carry the uid of another: the two cannot be kept apart, and one of each is counted"
+                " (finding uid_of_several_objects)"
+            ).format(count=more)
+        ]
+        if more
+        else []
+    )
 
 
 def _unknown_figures(reason: str) -> list[Figure]:

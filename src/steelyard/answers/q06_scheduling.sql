@@ -218,6 +218,13 @@ WHERE w.stage = 'queue' AND w.unknown_reason IS NULL AND w.gpu_milli > 0
   AND is_among(d.workload_kind || '/' || d.workload_name, $workload_wanted) AND is_one_of(w.demand_id, $demand_id_wanted::VARCHAR[])
 GROUP BY 1, 2, 3, 4, 5, 6, 7;
 
+-- name: doubled_objects
+-- Objects that share a uid with another: of each uid one is counted.
+SELECT subject, CAST(json_extract(evidence, '$.objects_count') AS BIGINT) AS objects_count
+FROM ledger.finding
+WHERE code = 'uid_of_several_objects'
+ORDER BY subject;
+
 -- name: asked_names
 -- What the demands that are asked about are called, as findings name their subjects.
 SELECT CASE d.demand_kind WHEN 'workload' THEN 'workload ' WHEN 'pod' THEN 'pod ' ELSE 'job ' END || d.namespace || '/' || d.name AS subject

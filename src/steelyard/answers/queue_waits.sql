@@ -131,13 +131,19 @@ horizons AS (
   ) AS named
   WHERE horizon_us BETWEEN (SELECT min(wait_us) FROM counted WHERE outcome < 3) AND (SELECT max(wait_us) FROM counted WHERE outcome < 3)
 ),
+-- Both ends together are all that no longer wait; each is its part of those, so that no rounding of a sum makes it more than all.
 incidence AS (
   SELECT
-    'incidence' AS what, h.horizon_us, coalesce(sum(s.survival_before * s.events / s.at_risk), 0) AS scheduled,
-    coalesce(sum(s.survival_before * s.abandoned / s.at_risk), 0) AS abandoned
-  FROM horizons AS h
-  LEFT JOIN competing AS s ON s.wait_us <= h.horizon_us
-  GROUP BY h.horizon_us
+    'incidence' AS what, horizon_us, coalesce(ended * (scheduled_sum / nullif(scheduled_sum + abandoned_sum, 0)), 0) AS scheduled,
+    coalesce(ended * (abandoned_sum / nullif(scheduled_sum + abandoned_sum, 0)), 0) AS abandoned
+  FROM (
+    SELECT
+      h.horizon_us, sum(s.survival_before * s.events / s.at_risk) AS scheduled_sum, sum(s.survival_before * s.abandoned / s.at_risk) AS abandoned_sum,
+      1 - min(s.survival_before * ((s.at_risk - s.events - s.abandoned) / s.at_risk)) AS ended
+    FROM horizons AS h
+    LEFT JOIN competing AS s ON s.wait_us <= h.horizon_us
+    GROUP BY h.horizon_us
+  ) AS summed
 )
 SELECT * FROM estimates
 UNION ALL BY NAME

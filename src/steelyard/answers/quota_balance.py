@@ -28,6 +28,12 @@ CEILING_US: Final[DurationUs] = definition.WAIT_CEILING_MINUTES * MINUTE_US
 
 POOL: Final = "pool"
 _CARDS: Final = frozenset({"gpu", "pgpu", "npu", "xpu", "dcu", "gcu", "ppu", "mlu", "tpu", "gaudi"})
+_WRITTEN_AS: Final = {
+    "nominal": frozenset({"nominal", "deserved"}),
+    "borrowing_limit": frozenset({"borrowing_limit"}),
+    "lending_limit": frozenset({"lending_limit"}),
+    "max_capacity": frozenset({"nominal", "borrowing_limit", "capability"}),
+}
 _GPU_HOUR: Final = 1_000 * HOUR_US
 _NAMES: Final = ("cluster", "kind", "queue", "namespace", "flavor", "resource")
 _SUMS: Final = (
@@ -219,8 +225,10 @@ def _fulfilment(row: Record | None) -> Value:
 
 
 def _cards(row: Record, name: str) -> Value:
-    """An amount of cards; a limit that is not set is none, not unknown."""
+    """An amount of cards; a limit that is not set is none, not unknown; one that could not be read is unknown."""
     milli = row[f"{name}_milli"]
+    if milli is None and not _WRITTEN_AS.get(name, frozenset()).isdisjoint((row["refused"] or "").split(",")):
+        return Unknown(_("it was written and cannot be read: see the findings about its queue"))
     return None if milli is None and name.endswith(("limit", "capacity")) else _amount(milli, 1_000)
 
 

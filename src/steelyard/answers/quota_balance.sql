@@ -53,7 +53,7 @@ ORDER BY ALL;
 SELECT
     cluster, queue_kind, queue, namespace, flavor, resource, pool, epoch_us(said_at) AS said_us, nominal_milli, borrowing_limit_milli,
     lending_limit_milli, max_capacity_milli, reserved_milli, claimed_milli, used_milli, used_basis, borrowed_milli, over_nominal_milli,
-    lent_milli, reserved_not_used_milli, leaked_milli, epoch_us(leaked_since_at) AS leaked_since_us, leaked_milli_us, pending_milli, idle_milli
+    lent_milli, reserved_not_used_milli, leaked_milli, epoch_us(leaked_since_at) AS leaked_since_us, leaked_milli_us, pending_milli, idle_milli, refused
 FROM dim.quota_now
 ORDER BY cluster, queue_kind, queue, namespace, flavor, resource;
 

@@ -15,6 +15,7 @@ from typing import Final
 from steelyard.answers.contract import Column, Figure, Table, Value
 from steelyard.answers.demand_scope import DemandScope
 from steelyard.answers.reading import Reading, Record
+from steelyard.answers.scheduling_pending import gpus_not_told
 from steelyard.answers.tenant_words import finding_told, rule_told
 from steelyard.definitions import queue_wait
 from steelyard.primitives.i18n import _
@@ -329,10 +330,6 @@ def _gpus(milli: int | None, reason: Callable[[], str]) -> Value:
     return Unknown(reason()) if milli is None else Fraction(milli, _GPU)
 
 
-def _not_stated() -> str:
-    return _("the request does not state it")
-
-
 def _said(instant: Instant | None) -> Value:
     return None if instant is None else format_instant(instant)
 
@@ -351,7 +348,7 @@ def _preemption(row: Record, confined: bool) -> Sequence[Value]:
         row["victim_name"],
         row["victim_queue"],
         row["victim_priority"],
-        _gpus(row["victim_gpu_milli"], _not_stated),
+        _gpus(row["victim_gpu_milli"], gpus_not_told),
         *preemptor,
         "preemptor_uid_conflict" if conflict else None,
         row["evidence"],
@@ -433,7 +430,7 @@ def _gang(row: Record) -> Sequence[Value]:
         row["running_count"],
         row["least_count"],
         idle,
-        _gpus(row["gpu_milli"], _not_stated),
+        _gpus(row["gpu_milli"], gpus_not_told),
         _said(since),
         age,
         row["cause"],

@@ -15,7 +15,8 @@ from typing import Final
 from steelyard.answers.contract import Column, Table, Value
 from steelyard.answers.demand_scope import DemandScope
 from steelyard.answers.reading import Reading, Record
-from steelyard.answers.story_change import changes, standing_word
+from steelyard.answers.story_change import beyond_all_nodes, changes, limit_not_read, standing_word
+from steelyard.answers.story_state import backoff_of, changes_of_state
 from steelyard.primitives.i18n import _
 from steelyard.primitives.instant import SECOND_US, format_instant
 from steelyard.primitives.unknown import Unknown
@@ -41,6 +42,11 @@ COLUMNS: Final = (
     Column("what_would_have_to_change"),
     Column("cluster"),
 )
+
+
+def gpus_not_told() -> str:
+    """Why it is not known how many cards a request asks for: it names none, parts of cards, or an amount that was refused."""
+    return _("the request does not state it, or states no number of whole cards that there can be")
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +79,10 @@ def pending_part(reading: Reading, scope: DemandScope, confined: bool) -> Pendin
             if row["queue_kind"] not in _POOLED:
                 told = {**row, "leaked_milli": None} if confined else row
                 quota.setdefault((row["cluster"], row["queue"]), []).append(told)
+    backoffs: dict[tuple[str, str], list[Record]] = {}
+    delayed = [row["demand_id"] for row in rows if row["stage"] == "backoff"]
+    for row in reading.run("pending_backoffs", demands=delayed, to_us=to_us) if delayed else ():
+        backoffs.setdefault((row["cluster"], row["demand_id"]), []).append(row)
     told_rows = [
         _row(
             row,
@@ -80,6 +90,7 @@ def pending_part(reading: Reading, scope: DemandScope, confined: bool) -> Pendin
             quota.get((row["cluster"], row["queue"]), ()),
             queues.get((row["cluster"], row["queue"])),
             fits.get((row["cluster"], row["demand_id"])) if row["stage"] == "queue" else None,
+            backoffs.get((row["cluster"], row["demand_id"]), ()),
             confined,
         )
         for row in rows
@@ -95,12 +106,19 @@ def _row(
     quota: Sequence[Record],
     queue: Record | None,
     fit: Record | None,
+    backoffs: Sequence[Record],
     confined: bool,
 ) -> Sequence[Value]:
     word = standing_word(words, row["started_us"])
-    found = changes(word, row, row["stage"], quota, queue, confined=confined, quota_fit=fit)
-    nobody = Unknown(_("nobody said why it waits"))
     cause = row["cause"] or (word["cause"] if word else None)
+    if row["stage"] == "backoff":
+        ends = [each["until_us"] for each in backoffs if each["is_step"]]
+        said = [each for each in backoffs if not each["is_step"]]
+        found = changes_of_state("backoff", row, None, None, backoff_of(ends, said, row["started_us"]), confined)
+        cause = "backoff"
+    else:
+        found = changes(word, row, row["stage"], quota, queue, confined=confined, quota_fit=fit)
+    nobody = Unknown(_("nobody said why it waits"))
     return (
         row["namespace"],
         row["name"],
@@ -112,29 +130,9 @@ def _row(
         row["stage"],
         format_instant(row["started_us"]),
         Fraction(row["known_to_us"] - row["started_us"], SECOND_US),
-        Unknown(_("the request does not state it")) if row["gpu_milli"] is None else Fraction(row["gpu_milli"], 1_000),
-        row["fit"],
+        Unknown(gpus_not_told()) if row["gpu_milli"] is None else Fraction(row["gpu_milli"], 1_000),
+        Unknown(limit_not_read(fit)) if row["fit"] is None and fit is not None and fit["unread"] else row["fit"],
         nobody if cause is None else cause,
-        _beyond_all_nodes(row) or ("; ".join(change.text for change in found) if found else nobody),
+        beyond_all_nodes(row) or ("; ".join(change.text for change in found) if found else nobody),
         row["cluster"],
     )
-
-
-def _beyond_all_nodes(row: Record) -> str | None:
-    """What would have to change where no node, even an empty one, has what is asked for; None where one has, or it is not known."""
-    if row["lacking"] is None:
-        return None
-    asked = f"{row['asked_count']} {row['fit_resource']}"
-    if row["lacking"] == "model":
-        return _("a node of model {model} must be added, or another model asked for: no node is of it").format(
-            model=row["fit_model"]
-        )
-    if row["lacking"] == "memory":
-        return _(
-            "ask for less memory or fewer cards in one pod, or add such a node: it asks for {asked} of {memory} MiB each, and the"
-            " most that any of {nodes} nodes has is {most}"
-        ).format(asked=asked, memory=row["fit_memory_mib"], nodes=row["nodes_count"], most=row["most_count"])
-    return _(
-        "ask for fewer in one pod, or add such a node: it asks for {asked}, and the most that any of {nodes} nodes has, even an empty"
-        " one, is {most}"
-    ).format(asked=asked, nodes=row["nodes_count"], most=row["most_count"])

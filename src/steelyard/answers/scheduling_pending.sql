@@ -77,6 +77,17 @@ GROUP BY cluster, queue, queue_kind
 ORDER BY cluster, queue, queue_kind;
 
 -- name: pending_fits
-SELECT cluster, demand_id, resource, asked_milli, limit_milli, fit
+SELECT cluster, demand_id, resource, asked_milli, limit_milli, fit, unread
 FROM dim.quota_fit
 WHERE list_contains($demands, demand_id);
+
+-- name: pending_backoffs
+-- The ends of back-offs that these demands' steps tell, and what their controllers said of back-offs by then.
+SELECT s.cluster, s.demand_id, epoch_us(s."at") AS until_us, NULL AS requeue_count, TRUE AS is_step
+FROM dim.step AS s
+WHERE s.step = 'backoff_until' AND list_contains($demands, s.demand_id)
+UNION
+SELECT cluster, object_uid, epoch_us(requeue_at), requeue_count, FALSE
+FROM fact.gang
+WHERE list_contains($demands, object_uid) AND requeue_count IS NOT NULL AND occurred_at < make_timestamp($to_us::BIGINT)
+ORDER BY ALL;

@@ -29,6 +29,7 @@ from steelyard.primitives.instant import SECOND_US, Instant, format_instant
 from steelyard.primitives.unknown import Unknown
 
 SQL: Final = Path(__file__).with_suffix(".sql")
+_SHOWN_MAX: Final = 253
 REQUESTS_MAX: Final = 64
 """Of how many requests one story is told at most: those that wait still before those that ended, later ones first."""
 
@@ -55,16 +56,19 @@ def story(rows: Rows, spec: StorySpec) -> Answer:
     reading = Reading(rows, SQL, grounds.SQL)
     who = named(reading, spec.name, spec.kind, spec.cluster, spec.tenant)
     hearsay = None if who is not None else heard(reading, spec.name, spec.kind, spec.cluster, spec.tenant)
+    doubled: list[str] = []
     if who is None:
+        doubled = _doubled(reading, spec)
         if hearsay is None:
-            raise nothing_so_called(reading, spec.name, spec.tenant)
+            raise UsageError(doubled[0]) if doubled else nothing_so_called(reading, spec.name, spec.tenant)
         who = hearsay.who
-    at = spec.at if spec.at is not None else _now(reading, who, hearsay)
+    now = _now(reading, who, hearsay)
+    at = spec.at if spec.at is not None else now
     demands = _demands(reading, who, hearsay, at)
     left_out, demands = demands[REQUESTS_MAX:], demands[:REQUESTS_MAX]
     bound: dict[str, Any] = {"cluster": who.cluster, "demands": [row["demand_id"] for row in demands]}
     subjects = reading.run("story_subjects", **bound) if hearsay is None else hearsay.subjects
-    told = _told(reading, bound, at, demands, subjects, spec.tenant is not None)
+    told = _told(reading, bound, (at, now), demands, subjects, spec.tenant is not None)
     steps = [row for row in told.steps if row["at_us"] <= at]
     evictions = _evictions(told, steps)
     stands = standings(reading, told, None if hearsay is None else hearsay.wait)
@@ -93,12 +97,43 @@ def story(rows: Rows, spec: StorySpec) -> Answer:
         ),
         sources=() if told.confined else grounds.source_lines(reading),
         coverage=Unknown(_("a story is as complete as its sources: what nobody wrote down is not in it")),
-        blind_spots=_blind_spots(left_out, demands, at, told.confined, hearsay is not None),
+        blind_spots=[
+            *_blind_spots(left_out, demands, at, told.confined, hearsay is not None and not doubled),
+            *_of_limits(stands, at, now),
+            *doubled,
+        ],
         findings=_findings(reading, demands, subjects, told.confined),
         evidence=_evidence(who, demands, subjects),
         next_actions=_next_actions(stands, told.confined),
         explain=reading.ran if spec.explain else {},
     )
+
+
+def _doubled(reading: Reading, spec: StorySpec) -> list[str]:
+    """That an object of that name was seen, under a uid that another has, so that nothing is kept of it; to a viewer of one tenant nothing, since
+    the other may be somebody else's."""
+    if spec.tenant is not None:
+        return []
+    namespace, slash, name = spec.name.strip().rpartition("/")
+    rows = reading.run("story_doubled", cluster=spec.cluster, namespace=namespace if slash else None, plain=name)
+    return [
+        _(
+            "an object called {name} was seen with a uid that another object has ({other}): the two cannot be kept apart, and what is known of"
+            " both is told of one of them (finding uid_of_several_objects)"
+        ).format(name=spec.name.strip()[:_SHOWN_MAX], other=row["subject"])
+        for row in rows
+    ]
+
+
+def _of_limits(stands: Sequence[Standing], at: Instant, now: Instant) -> list[str]:
+    if at >= now or not any(each.stage in ("queue", "scheduler") for each in stands):
+        return []
+    return [
+        _(
+            "what queues may give and what nodes have is known as of the latest word ({now}) alone: whether it could ever fit at {at} is told by"
+            " what was said then"
+        ).format(now=format_instant(now), at=format_instant(at))
+    ]
 
 
 def _now(reading: Reading, who: Named, hearsay: Heard | None) -> Instant:
@@ -123,11 +158,12 @@ def _demands(reading: Reading, who: Named, hearsay: Heard | None, at: Instant) -
 def _told(
     reading: Reading,
     bound: Mapping[str, Any],
-    at: Instant,
+    at_now: tuple[Instant, Instant],
     demands: Sequence[Record],
     subjects: Sequence[Record],
     confined: bool,
 ) -> Told:
+    at, now = at_now
     return Told(
         cluster=bound["cluster"],
         at=at,
@@ -139,6 +175,7 @@ def _told(
         gangs={row["demand_id"]: row for row in reading.run("story_gangs", **bound, at_us=at)},
         requeues=reading.run("story_requeues", **bound, at_us=at),
         confined=confined,
+        is_past=at < now,
     )
 
 

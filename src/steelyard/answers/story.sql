@@ -234,7 +234,27 @@ WHERE cluster = $cluster AND queue = $queue AND queue_kind <> 'pool' AND epoch_u
 ORDER BY resource, flavor;
 
 -- name: story_quota_fit
-SELECT resource, asked_milli, limit_milli, fit FROM dim.quota_fit WHERE cluster = $cluster AND demand_id = $demand;
+SELECT resource, asked_milli, limit_milli, fit, unread FROM dim.quota_fit WHERE cluster = $cluster AND demand_id = $demand;
+
+-- name: story_node_fit
+SELECT resource AS fit_resource, asked_count, most_count, nodes_count, memory_mib AS fit_memory_mib, model AS fit_model, lacking
+FROM dim.node_fit
+WHERE cluster = $cluster AND demand_id = $demand;
+
+-- name: story_doubled
+-- An object of which no row stands, since another has its uid: what findings say of that.
+SELECT subject, CAST(json_extract(evidence, '$.objects_count') AS BIGINT) AS objects_count
+FROM ledger.finding
+WHERE code = 'uid_of_several_objects' AND ($cluster::VARCHAR IS NULL OR cluster = $cluster)
+  AND EXISTS (
+    SELECT 1
+    FROM (SELECT unnest(CAST(json_extract(evidence, '$.objects') AS VARCHAR[])) AS object) AS named
+    WHERE CASE
+      WHEN $namespace::VARCHAR IS NULL THEN split_part(split_part(object, ' ', 2), '/', 2) = $plain ELSE split_part(object, ' ', 2) = $namespace || '/' || $plain
+    END
+  )
+ORDER BY cluster, subject
+LIMIT 1;
 
 -- name: story_outcomes
 SELECT demand_id, outcome, basis, outcome_by, outcome_cause, epoch_us(ended_at) AS ended_us, pods_succeeded_count, pods_failed_count

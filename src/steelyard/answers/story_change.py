@@ -56,6 +56,44 @@ def fit_of(word: Record | None, quota_fit: Record | None) -> tuple[str | None, s
     return word["verdict"], "decision"
 
 
+def limit_not_read(quota_fit: Record) -> str:
+    """Why it is not known whether its queue can ever give what it asks for: which limits were written and cannot be read."""
+    words = {
+        "nominal": _("its quota"),
+        "borrowing_limit": _("its borrowing limit"),
+        "lending_limit": _("the lending limit of another queue of its cohort"),
+        "capability": _("its capability, or that of the queue above it"),
+    }
+    return _(
+        "whether its queue can ever give {asked} {what} is not known: {limits} cannot be read and has to be written anew"
+    ).format(
+        asked=amount(quota_fit["asked_milli"]),
+        what=quota_fit["resource"],
+        limits=", ".join(words.get(name, name) for name in quota_fit["unread"].split(",")),
+    )
+
+
+def beyond_all_nodes(row: Record) -> str | None:
+    """What would have to change where no node, even an empty one, has what is asked for; None where one has, or it is not known.
+    ``row``: what ``dim.node_fit`` has of the request."""
+    if row["lacking"] is None:
+        return None
+    asked = f"{row['asked_count']} {row['fit_resource']}"
+    if row["lacking"] == "model":
+        return _("a node of model {model} must be added, or another model asked for: no node is of it").format(
+            model=row["fit_model"]
+        )
+    if row["lacking"] == "memory":
+        return _(
+            "ask for less memory or fewer cards in one pod, or add such a node: it asks for {asked} of {memory} MiB each, and the"
+            " most that any of {nodes} nodes has is {most}"
+        ).format(asked=asked, memory=row["fit_memory_mib"], nodes=row["nodes_count"], most=row["most_count"])
+    return _(
+        "ask for fewer in one pod, or add such a node: it asks for {asked}, and the most that any of {nodes} nodes has, even an empty"
+        " one, is {most}"
+    ).format(asked=asked, nodes=row["nodes_count"], most=row["most_count"])
+
+
 def changes(
     word: Record | None,
     demand: Record,
@@ -77,6 +115,8 @@ def changes(
         flavor = quota[0]["flavor"] if len(quota) == 1 else None
         found += _less_or_more(asked, limit, resource, flavor, demand["queue"], _("the queue's quota"))
         return found
+    if quota_fit is not None and quota_fit["unread"] is not None:
+        found.append(Change(limit_not_read(quota_fit), quota_fit["resource"], basis=_("the queue's quota")))
     if word is None:
         return found
     basis = basis_of(word, confined)
@@ -104,10 +144,27 @@ def basis_of(word: Record, confined: bool = False) -> str:
 def _of_gate(word: Record, demand: Record) -> str:
     if demand.get("demand_kind") == "pod" and word["rule"] == _KUEUE_GATE:
         return _(
-            "Kueue has to make a Workload for it and admit that, and none was seen: look whether Kueue manages pods of namespace {namespace} and "
-            "whether LocalQueue {queue} is there; else take the gate and the label kueue.x-k8s.io/queue-name away"
-        ).format(namespace=demand.get("namespace") or "?", queue=demand.get("local_queue") or demand["queue"] or "?")
+            "Kueue has to make a Workload for it and admit that, and none was seen: look whether Kueue manages pods of {namespace} and "
+            "whether {queue} is there; else take the gate and the label kueue.x-k8s.io/queue-name away"
+        ).format(
+            namespace=_named(_("namespace {name}"), demand.get("namespace"), _("its namespace")),
+            queue=_named(
+                _("LocalQueue {name}"),
+                demand.get("local_queue") or demand["queue"],
+                _("the LocalQueue that its label names (no source tells which)"),
+            ),
+        )
     return _("whoever set its scheduling gate has to take it away: Kueue does so when it admits it")
+
+
+def _named(text: str, name: str | None, unnamed: str) -> str:
+    """What is called by its name, or in words where no source tells that."""
+    return text.format(name=name) if name else unnamed
+
+
+def queue_called(name: str | None) -> str:
+    """``queue gpus``, or what a request waits in where no source names it."""
+    return _named(_("queue {name}"), name, _("its queue, which no source names"))
 
 
 def _of_queue(queue: Record | None, confined: bool) -> Iterator[Change]:
@@ -134,18 +191,18 @@ def _less_or_more(
         limit=amount(limit), asked=amount(asked), what=what, where=where
     )
     more = _(
-        "or raise what queue {queue} may have in all (its quota and what it may borrow) from {limit} to {asked} {what}{where}"
-    ).format(queue=queue or "?", limit=amount(limit), asked=amount(asked), what=what, where=where)
+        "or raise what {queue} may have in all (its quota and what it may borrow) from {limit} to {asked} {what}{where}"
+    ).format(queue=queue_called(queue), limit=amount(limit), asked=amount(asked), what=what, where=where)
     return [Change(less, resource, asked, limit, basis), Change(more, resource, limit, asked, basis)]
 
 
 def _missing(word: Record, demand: Record, basis: str) -> Change:
     where = _(" of flavor {flavor}").format(flavor=word["flavor"]) if word["flavor"] else ""
-    text = _("{missing} more {what}{where} must become free for queue {queue}, its own or borrowed").format(
+    text = _("{missing} more {what}{where} must become free for {queue}, its own or borrowed").format(
         missing=amount(word["missing_milli"]),
         what=word["resource"] or _("GPUs"),
         where=where,
-        queue=demand["queue"] or "?",
+        queue=queue_called(demand["queue"]),
     )
     return Change(text, word["resource"], None, word["missing_milli"], basis)
 
@@ -189,10 +246,10 @@ def _of_details(details: Mapping[str, Any], demand: Record, confined: bool) -> I
 
 def _of_missing_queue(details: Mapping[str, Any], demand: Record, confined: bool) -> str:
     """What would let a request in whose queue is not there, or does not serve."""
-    kind, name, state = (str(details.get(f"queue_{part}") or "?") for part in ("kind", "name", "state"))
-    namespace = str(demand.get("namespace") or "?")
+    kind, name, state = (str(details.get(f"queue_{part}") or _("(not named)")) for part in ("kind", "name", "state"))
+    namespace = str(demand.get("namespace") or _("(not named)"))
     if kind == "ClusterQueue" and confined and name != demand["queue"]:
-        name = "?"
+        name = _("(not named)")
     if kind == "LocalQueue" and state == "doesn't exist":
         return _(
             "make LocalQueue {name} in namespace {namespace}, or name another in its label kueue.x-k8s.io/queue-name"

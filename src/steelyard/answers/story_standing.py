@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from steelyard.answers.reading import Reading, Record
-from steelyard.answers.story_change import Change, changes, fit_of, standing_word
+from steelyard.answers.story_change import Change, beyond_all_nodes, changes, fit_of, standing_word
 from steelyard.answers.story_lines import demand_of_word
-from steelyard.answers.story_state import changes_of_state
+from steelyard.answers.story_state import backoff_of, changes_of_state
 from steelyard.primitives.i18n import _
 from steelyard.primitives.instant import DurationUs, Instant
 from steelyard.primitives.unknown import Unknown
@@ -80,6 +80,8 @@ class Told:
     gangs: Mapping[str, Record]
     requeues: Sequence[Record]
     confined: bool
+    is_past: bool = False
+    """Whether more is known than by then: what queues may give and nodes have is told as of its latest word, and not used."""
 
     def of(self, rows: Sequence[Record], demand: Record) -> list[Record]:
         """The rows of one request."""
@@ -168,17 +170,31 @@ def _standing(reading: Reading, demand: Record, wait: Record, told: Told) -> Sta
     if found.stage in HELD_UP or found.stage == "backoff":
         _hold_up(found, words, told)
     else:
-        of_queue = found.stage == "queue" and bool(quota)
-        rows = reading.run("story_quota_fit", cluster=cluster, demand=demand["demand_id"]) if of_queue else []
-        fit = next(iter(rows), None)
+        fit, beyond = _facts_of_fit(reading, demand, found.stage, bool(quota), told)
         found.fit, found.fit_basis = fit_of(found.word, fit)
         found.changes = changes(
             found.word, demand, found.stage, quota, found.queue, confined=told.confined, quota_fit=fit
         )
+        if beyond is not None:
+            found.fit, found.fit_basis = "never_fits", "nodes"
+            found.changes = [Change(beyond, basis=_("the nodes"))]
     if found.stage in ("queue", "scheduler") and not found.is_heard_of:
         _place(reading, found, told)
     found.remaining, found.compared_count = _remaining(reading, cluster, at, found)
     return found
+
+
+def _facts_of_fit(
+    reading: Reading, demand: Record, stage: str, has_quota: bool, told: Told
+) -> tuple[Record | None, str | None]:
+    """What quota, or nodes, say of whether it can ever fit: (its row of ``dim.quota_fit``, what has to change where no node has what it asks for)."""
+    bound = {"cluster": told.cluster, "demand": demand["demand_id"]}
+    if told.is_past or stage not in ("queue", "scheduler"):
+        return None, None
+    if stage == "queue":
+        return next(iter(reading.run("story_quota_fit", **bound)), None) if has_quota else None, None
+    row = next(iter(reading.run("story_node_fit", **bound)), None)
+    return None, beyond_all_nodes(row) if row is not None else None
 
 
 def _hold_up(found: Standing, words: Sequence[Record], told: Told) -> None:
@@ -189,12 +205,7 @@ def _hold_up(found: Standing, words: Sequence[Record], told: Told) -> None:
         return
     ends = [step["at_us"] for step in told.of(told.steps, demand) if step["step"] == "backoff_until"]
     if found.stage in ("backoff", "leaked"):
-        requeues = [
-            row for row in told.of(told.requeues, demand) if row["until_us"] is None or row["until_us"] >= since
-        ]
-        found.requeue_count = max((row["requeue_count"] for row in requeues), default=None)
-        ends += [row["until_us"] for row in requeues if row["until_us"] is not None]
-        found.until = max((end for end in ends if end >= since), default=None)
+        found.until, found.requeue_count = backoff_of(ends, told.of(told.requeues, demand), since)
     cause = next((word for word in reversed(words) if word["verdict"] == "deactivated"), None)
     leak = _open_leak(told.of(told.leaks, demand), told.at)
     found.changes = changes_of_state(

@@ -12,7 +12,7 @@ from typing import Any
 
 from steelyard.answers.quota_balance import counts_cards
 from steelyard.answers.reading import Record
-from steelyard.answers.story_change import Change, basis_of
+from steelyard.answers.story_change import Change, basis_of, queue_called
 from steelyard.answers.story_lines import StoryLine, amount, length
 from steelyard.answers.tenant_words import details_of
 from steelyard.primitives.i18n import _, ngettext
@@ -121,8 +121,8 @@ def _of_leak(demand: Record, leak: Record, requeue_at: Instant | None) -> list[C
         basis += "; " + _("it was to be tried again at {until}").format(until=format_instant(requeue_at))
     text = _(
         "its quota has to be given back: suspend or delete {owner}, or set spec.active of its Workload to false; that frees {amounts} of "
-        "queue {queue}"
-    ).format(owner=owner, amounts=leaked_text(leak), queue=demand["queue"] or "?")
+        "{queue}"
+    ).format(owner=owner, amounts=leaked_text(leak), queue=queue_called(demand["queue"]))
     resource, milli, _flavor = next(iter(leaked_amounts(leak)), (None, None, None))
     return [Change(text, resource, milli, 0 if milli is not None else None, basis)]
 
@@ -137,7 +137,9 @@ def _of_deactivation(demand: Record, word: Record | None, confined: bool) -> lis
             for check in (details_of(word) if word else {}).get("checks") or ()
             if isinstance(check, dict) and check.get("name")
         ]
-        text = _("admission check {name} has to let it in").format(name=", ".join(names) or "?")
+        text = _("its admission check has to let it in")
+        if names:
+            text = _("admission check {name} has to let it in").format(name=", ".join(names))
         found.append(Change(text, basis=basis))
     elif limit.endswith("RequeuingLimitExceeded"):
         text = _(
@@ -151,6 +153,19 @@ def _of_deactivation(demand: Record, word: Record | None, confined: bool) -> lis
     command = f'kubectl patch workloads.kueue.x-k8s.io -n {demand["namespace"]} {demand["name"]} --type merge -p \'{{"spec":{{"active":true}}}}\''
     text = _("somebody has to make it active again (spec.active: true): {command}").format(command=command)
     return [*found, Change(text, basis=basis)]
+
+
+def backoff_of(
+    ends: Sequence[Instant], requeues: Sequence[Record], since: Instant
+) -> tuple[Instant | None, int | None]:
+    """(until when a back-off that began at ``since`` lasts, its number by its controller's count); None = no source says.
+
+    ``ends``: those that its steps tell; ``requeues``: what its controller said of its back-offs.
+    """
+    said = [row for row in requeues if row["until_us"] is None or row["until_us"] >= since]
+    until = [*ends, *(row["until_us"] for row in said if row["until_us"] is not None)]
+    count = max((int(row["requeue_count"]) for row in said), default=None)
+    return max((end for end in until if end >= since), default=None), count
 
 
 def lines_of_leaks(leaks: Sequence[Record], labels: Mapping[str, str], at: Instant) -> list[StoryLine]:

@@ -1,11 +1,11 @@
 -- The balance of each queue and pool at the instant of its latest word (said_at), amounts in thousandths: what one dump alone tells. Columns as in the
 -- ledger; claimed: what the controller says is used. max_capacity: nominal and all that may be borrowed, or what Volcano calls the queue's capability,
--- NULL where nothing limits it. leaked_milli_us: what has leaked until then, leaked_since_at: since when the oldest of it does.
+-- NULL where nothing limits it, or where the limit is among refused (as in fact.quota). leaked_milli_us: what has leaked until then, leaked_since_at: since when the oldest of it does.
 WITH
 capability AS (
-  SELECT cluster, queue, resource, arg_max(capability_milli, occurred_at) AS capability_milli
+  SELECT cluster, queue, resource, arg_max({'milli': capability_milli, 'refused': refused}, occurred_at) AS said
   FROM fact.quota
-  WHERE queue_kind = 'volcano_queue' AND capability_milli IS NOT NULL
+  WHERE queue_kind = 'volcano_queue' AND (capability_milli IS NOT NULL OR contains(refused, 'capability'))
   GROUP BY cluster, queue, resource
 ),
 latest AS (
@@ -29,7 +29,7 @@ own AS (
 ),
 weighed AS (
   SELECT
-    key.*, capability.capability_milli, said.at_us, said.nominal_milli, said.borrowing_limit_milli, said.lending_limit_milli, said.used_milli AS claimed_milli,
+    key.*, capability.said.milli AS capability_milli, coalesce(capability.said.refused, said.refused) AS refused, said.at_us, said.nominal_milli, said.borrowing_limit_milli, said.lending_limit_milli, said.used_milli AS claimed_milli,
     coalesce(said.reserved_milli, none.none_milli) AS reserved_milli,
     coalesce(CASE WHEN own.known THEN own.held_milli END, said.used_milli, none.none_milli) AS used_milli,
     CASE WHEN own.known THEN 'holding' WHEN said.used_milli IS NOT NULL THEN 'claimed' END AS used_basis,
@@ -61,7 +61,7 @@ SELECT
   CAST(over_nominal_milli AS BIGINT) AS over_nominal_milli, CAST(lent_milli AS BIGINT) AS lent_milli,
   CAST(reserved_not_used_milli AS BIGINT) AS reserved_not_used_milli, CAST(leaked_milli AS BIGINT) AS leaked_milli,
   make_timestamp(leaked_since_us) AS leaked_since_at, TRY_CAST(leaked_milli_us AS BIGINT) AS leaked_milli_us,
-  CAST(pending_milli AS BIGINT) AS pending_milli, CAST(greatest(spare_milli, 0 * spare_milli) AS BIGINT) AS idle_milli
+  CAST(pending_milli AS BIGINT) AS pending_milli, CAST(greatest(spare_milli, 0 * spare_milli) AS BIGINT) AS idle_milli, refused
 FROM balance
 UNION ALL
 SELECT
@@ -78,7 +78,7 @@ SELECT
   CASE WHEN count(leaked_milli) = count(*) THEN CAST(sum(leaked_milli) AS BIGINT) END,
   make_timestamp(min(leaked_since_us)), CASE WHEN count(leaked_milli) = count(*) THEN TRY_CAST(sum(leaked_milli_us) AS BIGINT) END,
   CASE WHEN count(pending_milli) = count(*) THEN CAST(sum(pending_milli) AS BIGINT) END,
-  CASE WHEN count(spare_milli) = count(*) THEN CAST(greatest(sum(spare_milli), 0) AS BIGINT) END
+  CASE WHEN count(spare_milli) = count(*) THEN CAST(greatest(sum(spare_milli), 0) AS BIGINT) END, NULL
 FROM balance
 WHERE pool_no IS NOT NULL
 GROUP BY cluster, pool_no, pool, flavor, resource

@@ -9,6 +9,7 @@ said AS (
     amount_milli(quota.reserved_milli) AS reserved_milli, amount_milli(quota.used_milli) AS used_milli,
     amount_milli(quota.pending_milli) AS pending_milli, amount_milli(quota.idle_milli) AS idle_milli,
     amount_milli(quota.borrowing_limit_milli) AS borrowing_limit_milli, amount_milli(quota.lending_limit_milli) AS lending_limit_milli,
+    quota.refused,
     CASE WHEN quota.interval_us > 0 THEN least(quota.interval_us, 31622400000000) END AS interval_us
   FROM fact.quota AS quota
   JOIN dim.quota_key AS key
@@ -31,13 +32,13 @@ ranked AS (
 )
 SELECT
   key_no, at_us, cluster, source, queue_kind, occurred_at, nominal_milli, reserved_milli, used_milli, pending_milli, idle_milli,
-  borrowing_limit_milli, lending_limit_milli, interval_us
+  borrowing_limit_milli, lending_limit_milli, refused, interval_us
 FROM said
 ANTI JOIN several ON several.key_no = said.key_no AND several.at_us = said.at_us
 UNION ALL
 SELECT
   key_no, at_us, min(cluster), min_by(source, place), min(queue_kind), min(occurred_at), min_by(nominal_milli, place),
   min_by(reserved_milli, place), min_by(used_milli, place), min_by(pending_milli, place), min_by(idle_milli, place),
-  min_by(borrowing_limit_milli, place), min_by(lending_limit_milli, place), min_by(interval_us, place)
+  min_by(borrowing_limit_milli, place), min_by(lending_limit_milli, place), min_by(refused, place), min_by(interval_us, place)
 FROM ranked
 GROUP BY key_no, at_us

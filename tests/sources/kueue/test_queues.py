@@ -158,6 +158,20 @@ def test_an_amount_that_cannot_be_read_is_not_said_and_told():
     groups = [{"flavors": [{"name": "h100", "resources": [{"name": "nvidia.com/gpu", "nominalQuota": "many"}]}]}]
     facts = read(cluster_queue(spec={"resourceGroups": groups}))
     assert (only(facts, Quota).nominal_milli, codes(facts)) == (None, ["queue_malformed"])
+    assert only(facts, Quota).refused == "nominal"
+
+
+def test_a_limit_that_was_written_and_refused_is_told_from_one_that_is_not_set():
+    row = {"name": "nvidia.com/gpu", "nominalQuota": "8", "borrowingLimit": "-4", "lendingLimit": None}
+    (found,) = each(
+        read(cluster_queue(spec={"resourceGroups": [{"flavors": [{"name": "h100", "resources": [row]}]}]})), Quota
+    )
+    assert (found.nominal_milli, found.borrowing_limit_milli, found.lending_limit_milli, found.refused) == (
+        8_000,
+        None,
+        None,
+        "borrowing_limit",
+    )
 
 
 def test_an_object_without_a_name_is_refused_and_one_without_a_uid_is_known_by_it():

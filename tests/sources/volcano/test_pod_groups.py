@@ -135,8 +135,14 @@ def test_row_30_what_a_queue_leaves_out_of_its_allocation_is_0_for_cards_and_unk
 
 
 def test_a_quota_that_cannot_be_read_is_left_out_and_said() -> None:
-    facts = read(queue(spec={"capability": {"nvidia.com/gpu": "NaN", "cpu": True, "memory": "1Gi"}}))
-    assert [row.resource for row in of(facts, Quota)] == ["memory"]
+    capability = {"nvidia.com/gpu": "NaN", "cpu": True, "memory": "1Gi", "a.b/gpu": "-1"}
+    facts = read(queue(spec={"capability": capability, "deserved": {"nvidia.com/gpu": "many", "a.b/gpu": 2}}))
+    assert [(row.resource, row.capability_milli, row.refused) for row in of(facts, Quota)] == [
+        ("a.b/gpu", None, "capability"),
+        ("cpu", None, "capability"),
+        ("memory", 2**30 * 1000, None),
+        ("nvidia.com/gpu", None, "capability,deserved"),
+    ]
     (finding,) = of(facts, Finding)
     assert finding.code == "quantity_malformed"
 

@@ -2,7 +2,9 @@
 -- fit: what that makes of its wait, where it settles it: `never_fits` (it asks for more), or `not_now` where the controller's last words say of the same
 -- quota that it never fits, and it does; else NULL, and the words stand. said: the verdict of those words. limit_milli: of Volcano the queue's capability, and
 -- its parent's; of Kueue nominal and all that may be borrowed: up to the borrowing limit, and to what the others of the cohort may lend (of a cohort within
--- another that is not known). A gang may spread over flavors, a single pod may not. Who asks for less than it names (min_count) is left to the words.
+-- another that is not known). A limit that was written and could not
+-- be read is neither this nor unlimited: who asks for more than is left without it is told neither, and unread names it (`borrowing_limit`, `lending_limit` of
+-- another of the cohort, `nominal`, `capability`). A gang may spread over flavors, a single pod may not. Who asks for less than it names (min_count) is left to the words.
 WITH local_queues AS (
   SELECT cluster, namespace, queue, arg_max(parent, occurred_at) AS parent
   FROM fact.queue
@@ -15,7 +17,7 @@ latest AS (
     arg_max(
       {
         'nominal': amount_milli(nominal_milli), 'borrowing': amount_milli(borrowing_limit_milli),
-        'lending': amount_milli(lending_limit_milli), 'capability': amount_milli(capability_milli)
+        'lending': amount_milli(lending_limit_milli), 'capability': amount_milli(capability_milli), 'refused': coalesce(refused, '')
       },
       occurred_at
     ) AS amount
@@ -29,7 +31,10 @@ nested AS (
 lendable AS (
   SELECT
     cluster, CASE queue_kind WHEN 'cohort' THEN queue ELSE parent END AS cohort, flavor, resource,
-    CASE WHEN count(amount.nominal) = count(*) THEN sum(least(amount.nominal, coalesce(amount.lending, amount.nominal))) END AS milli
+    CASE WHEN count(amount.nominal) = count(*) THEN sum(least(amount.nominal, coalesce(amount.lending, amount.nominal))) END AS milli,
+    sum(CASE WHEN contains(amount.refused, 'lending_limit') THEN 0 ELSE coalesce(least(amount.nominal, coalesce(amount.lending, amount.nominal)), 0) END)
+      AS sure_milli,
+    count(*) FILTER (WHERE contains(amount.refused, 'lending_limit')) AS refused_count
   FROM latest
   WHERE queue_kind = 'cohort' OR queue_kind = 'cluster_queue' AND parent IS NOT NULL
   GROUP BY ALL
@@ -42,7 +47,28 @@ limits AS (
       WHEN q.parent IS NULL THEN q.amount.nominal
       WHEN n.cohort IS NOT NULL THEN q.amount.nominal + q.amount.borrowing
       ELSE q.amount.nominal + least(q.amount.borrowing, l.milli - least(q.amount.nominal, coalesce(q.amount.lending, q.amount.nominal)))
-    END AS milli
+    END AS milli,
+    CASE
+      WHEN q.queue_kind = 'volcano_queue' THEN
+        CASE WHEN NOT contains(q.amount.refused || coalesce(p.amount.refused, ''), 'capability') THEN least(q.amount.capability, p.amount.capability) END
+      WHEN q.parent IS NULL OR contains(q.amount.refused, 'borrowing_limit') THEN q.amount.nominal
+      WHEN n.cohort IS NOT NULL THEN q.amount.nominal + q.amount.borrowing
+      ELSE q.amount.nominal + least(
+        q.amount.borrowing,
+        l.sure_milli
+          - CASE WHEN contains(q.amount.refused, 'lending_limit') THEN 0 ELSE least(q.amount.nominal, coalesce(q.amount.lending, q.amount.nominal)) END
+      )
+    END AS sure_milli,
+    nullif(
+      concat_ws(
+        ',',
+        CASE WHEN q.queue_kind = 'volcano_queue' AND contains(q.amount.refused || coalesce(p.amount.refused, ''), 'capability') THEN 'capability' END,
+        CASE WHEN q.queue_kind = 'cluster_queue' AND contains(q.amount.refused, 'nominal') THEN 'nominal' END,
+        CASE WHEN q.parent IS NOT NULL AND contains(q.amount.refused, 'borrowing_limit') THEN 'borrowing_limit' END,
+        CASE WHEN l.refused_count > CASE WHEN contains(q.amount.refused, 'lending_limit') THEN 1 ELSE 0 END THEN 'lending_limit' END
+      ),
+      ''
+    ) AS unread
   FROM latest AS q
   LEFT JOIN latest AS p
     ON q.queue_kind = 'volcano_queue' AND p.queue_kind = 'volcano_queue' AND p.cluster = q.cluster AND p.queue = q.parent AND p.resource = q.resource
@@ -54,7 +80,9 @@ limits AS (
 queue_limits AS (
   SELECT
     cluster, queue_kind, queue, resource, CASE WHEN count(milli) = count(*) THEN CAST(sum(milli) AS BIGINT) END AS total_milli,
-    CASE WHEN count(milli) = count(*) THEN CAST(max(milli) AS BIGINT) END AS most_milli
+    CASE WHEN count(milli) = count(*) THEN CAST(max(milli) AS BIGINT) END AS most_milli,
+    CAST(max(sure_milli) AS BIGINT) AS sure_milli, CASE WHEN count(sure_milli) = count(*) THEN CAST(sum(sure_milli) AS BIGINT) END AS sure_total_milli,
+    max(unread) AS unread
   FROM limits
   GROUP BY cluster, queue_kind, queue, resource
 ),
@@ -82,7 +110,8 @@ demands AS (
 ),
 asked AS (
   SELECT
-    d.* EXCLUDE (part), d.part.key AS resource, amount_milli(d.part.value) AS asked_milli, l.most_milli,
+    d.* EXCLUDE (part), d.part.key AS resource, amount_milli(d.part.value) AS asked_milli, l.sure_milli, l.unread,
+    CASE WHEN d.pods_count = 1 THEN l.sure_milli ELSE l.sure_total_milli END AS given_milli,
     CASE WHEN d.pods_count = 1 THEN l.most_milli ELSE l.total_milli END AS limit_milli
   FROM demands AS d
   LEFT JOIN queue_limits AS l
@@ -93,7 +122,8 @@ weighed AS (
   SELECT
     cluster, demand_id, object_uid, object_kind, namespace, name, queue,
     arg_max({'resource': resource, 'asked': asked_milli, 'limit': limit_milli}, (coalesce(asked_milli - limit_milli, -1000000000000000), resource)) AS worst,
-    bool_or(coalesce(asked_milli > limit_milli, FALSE)) AS exceeds, bool_and(coalesce(asked_milli <= most_milli, FALSE)) AS is_within
+    bool_or(coalesce(asked_milli > limit_milli, FALSE)) AS exceeds, bool_and(coalesce(asked_milli <= sure_milli, FALSE)) AS is_within,
+    max(unread) FILTER (WHERE NOT coalesce(asked_milli <= given_milli, FALSE)) AS unread
   FROM asked
   GROUP BY ALL
 ),
@@ -114,6 +144,7 @@ SELECT
     WHEN s.word.verdict = 'misconfigured' THEN NULL
     WHEN w.exceeds THEN 'never_fits'
     WHEN w.is_within AND s.word.verdict = 'never_fits' AND s.word.of_cards THEN 'not_now'
-  END AS fit
+  END AS fit,
+  CASE WHEN NOT w.exceeds THEN w.unread END AS unread
 FROM weighed AS w
 LEFT JOIN words AS s ON s.cluster = w.cluster AND s.object_uid = w.object_uid

@@ -56,6 +56,11 @@ _POLICY_KEYS: Final[Mapping[str, Sequence[str]]] = {
 }
 """What of a spec a rule audit needs."""
 
+_LIMITS: Final = (
+    ("nominal", "nominalQuota"),
+    ("borrowing_limit", "borrowingLimit"),
+    ("lending_limit", "lendingLimit"),
+)
 _MISSING_FLAVORS: Final = re.compile(r"missing ResourceFlavor\(s\): ([^.;\n]{1,2048})")
 _ENCODE: Final = msgspec.json.Encoder(order="sorted").encode
 
@@ -70,6 +75,7 @@ class _Amounts:
     reserved_milli: int | None = None
     used_milli: int | None = None
     borrowed_milli: int | None = None
+    refused: set[str] = field(default_factory=set)
 
 
 @dataclass(slots=True)
@@ -97,7 +103,8 @@ class _Object:
 def read_queue(payload: Mapping[str, Any], kind: str, ctx: ReadContext) -> Iterator[Fact]:
     """One Queue, one Quota per flavor and resource that its spec or its status names, and findings.
 
-    Unknown: a limit that is not set is None, as is a quantity that cannot be read (finding ``queue_malformed``). Codes beside it:
+    Unknown: a limit that is not set is None, as is a quantity that cannot be read (finding ``queue_malformed``; a
+    limit is then among ``refused``). Codes beside it:
     ``inactive_cluster_queue``, ``flavor_message_mismatch``, ``stale_cluster_queue_status``, ``stale_local_queue_status``. Raises
     SourceMalformed where the object has no name.
     """
@@ -235,9 +242,11 @@ def _amounts(found: _Object) -> dict[tuple[str, str], _Amounts]:
         for flavor, rows in _flavors(group):
             for row in list_of(rows.get("resources"))[:ROWS_MAX]:
                 if (each := of(flavor, row)) is not None:
-                    each.nominal_milli = _amount(row, "nominalQuota", problems)
-                    each.borrowing_limit_milli = _amount(row, "borrowingLimit", problems)
-                    each.lending_limit_milli = _amount(row, "lendingLimit", problems)
+                    for name, key in _LIMITS:
+                        milli = _amount(row, key, problems)
+                        setattr(each, f"{name}_milli", milli)
+                        if milli is None and row.get(key) is not None:
+                            each.refused.add(name)
     usage = found.status.get("flavorsUsage") or found.status.get("flavorUsage")
     for listed, is_usage in ((found.status.get("flavorsReservation"), False), (usage, True)):
         for flavor, rows in _flavors({"flavors": listed}):
@@ -281,6 +290,7 @@ def _quota(found: _Object, flavor: str, resource: str, amounts: _Amounts, ctx: R
         reserved_milli=amounts.reserved_milli,
         used_milli=amounts.used_milli,
         borrowed_milli=amounts.borrowed_milli,
+        refused=",".join(sorted(amounts.refused)) or None,
     )
 
 

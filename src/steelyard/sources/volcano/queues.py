@@ -17,8 +17,9 @@ from steelyard.facts.quota import Quota
 from steelyard.sources.shared.accelerators import CARDS, MIG, meaning_of
 from steelyard.sources.shared.context import ReadContext
 from steelyard.sources.shared.object_identity import identity_of, short
+from steelyard.sources.shared.plain_text import plain
 from steelyard.sources.shared.pods import integer_of, mapping_of
-from steelyard.sources.shared.resource_amounts import amounts_of, to_json
+from steelyard.sources.shared.resource_amounts import NAME_CHARACTERS_MAX, RESOURCES_MAX, amounts_of, to_json
 from steelyard.sources.volcano.gang_message import SOURCE
 
 QUEUE_KIND: Final = "volcano_queue"
@@ -27,7 +28,8 @@ _WEIGHT_MAX: Final = 2**50
 
 
 def read_queue(payload: Mapping[str, Any], ctx: ReadContext) -> Iterator[Fact]:
-    """One Queue, and one Quota per resource that its spec or status names. Amounts that cannot be read: finding ``quantity_malformed``."""
+    """One Queue, and one Quota per resource that its spec or status names. Amounts that cannot be read: finding ``quantity_malformed``,
+    and a limit among them is in ``refused``."""
     problems: list[str] = []
     who = identity_of(payload, "Queue", problems, namespaced=False)
     spec, status = mapping_of(payload.get("spec")), mapping_of(payload.get("status"))
@@ -59,7 +61,14 @@ def read_queue(payload: Mapping[str, Any], ctx: ReadContext) -> Iterator[Fact]:
     told = mapping_of(status.get("allocated"))
     used = amounts_of(told, problems, "status.allocated")
     reserved = amounts_of(reservation.get("resource"), problems, "status.reservation.resource")
-    for resource in sorted({*capability, *deserved, *guaranteed, *used, *reserved}):
+    refused = {
+        *_refused("capability", spec.get("capability"), capability),
+        *_refused("deserved", spec.get("deserved"), deserved),
+        *_refused("guarantee", guarantee.get("resource"), guaranteed),
+    }
+    for resource in sorted(
+        {*capability, *deserved, *guaranteed, *used, *reserved, *(name for _limit, name in refused)}
+    ):
         yield Quota(
             cluster=ctx.cluster,
             source=SOURCE,
@@ -77,10 +86,18 @@ def read_queue(payload: Mapping[str, Any], ctx: ReadContext) -> Iterator[Fact]:
             used_milli=used.get(
                 resource, 0 if used and resource not in told and _is_always_counted(resource) else None
             ),
+            refused=",".join(sorted(limit for limit, name in refused if name == resource)) or None,
         )
     if problems:
         text = "; ".join(problems[:3])
         yield ctx.finding(SOURCE, "quantity_malformed", f"queue {who.name}", text, evidence={"problems": problems[:20]})
+
+
+def _refused(limit: str, written: object, read: Mapping[str, int]) -> set[tuple[str, str]]:
+    """(limit, resource) of each amount that was written and is not among those that could be read."""
+    names = list(mapping_of(written))[:RESOURCES_MAX]
+    named = {plain(name[:NAME_CHARACTERS_MAX]) for name in names if isinstance(name, str) and name}
+    return {(limit, name) for name in named if name not in read}
 
 
 def _is_always_counted(resource: str) -> bool:
