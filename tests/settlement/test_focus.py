@@ -202,6 +202,25 @@ def test_a_product_is_exact_beyond_the_decimal_contexts_precision(price: Decimal
     assert Fraction(exact_product(price, quantity)) == Fraction(price) * Fraction(quantity)
 
 
+def test_a_part_of_a_shared_service_that_moves_money_is_an_adjustment_and_keeps_its_amount() -> None:
+    for version in VERSIONS:
+        (row,) = rows(statement([plain("1", "service_share", "team-a/llm", 7, workload="team-a/llm")]), version=version)
+        assert (row["ChargeCategory"], row["ListUnitPrice"], row["SkuId"]) == ("Adjustment", None, None)
+        assert {row[name] for name in ("BilledCost", "ListCost", "ContractedCost")} == {Decimal("0.000007")}
+
+
+def test_time_at_a_price_that_is_not_charged_is_no_part_of_the_cards_charge() -> None:
+    down = line("2", list_micro=0, discount_micro=0, amount_micro=0)
+    charged, free = rows(statement([line("1", discount_micro=0, amount_micro=60_000_000), down]))
+    assert charged["x_OriginChargeId"] != free["x_OriginChargeId"]
+    assert (free["ListCost"], free["ListUnitPrice"], free["ConsumedQuantity"]) == (0, 24, Decimal("2.5"))
+
+
+def test_a_line_without_one_unit_price_gets_the_price_of_its_amounts() -> None:
+    (row,) = rows(statement([line("1", unit_price_micro=None, per=None, quantity_gpu_us=HOUR_US * 3)]), version="1.2")
+    assert (row["ListUnitPrice"], row["PricingUnit"], row["PricingQuantity"]) == (20, "GPU-Hours", 3)
+
+
 def test_a_hostile_name_stays_one_json_string() -> None:
     name = '"}, {"x": "\n\u202e\ud800'
     (row,) = rows(statement([line("1", workload=name)]), version="1.2")

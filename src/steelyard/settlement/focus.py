@@ -98,7 +98,7 @@ def billing_periods(statements: Sequence[Statement], terms: FocusTerms | None = 
 
 
 def _row(statement: Statement, line: StatementLine, terms: FocusTerms, version: Version) -> Row:
-    by_quantity = line.kind in _PRICED_BY_QUANTITY
+    by_quantity = _is_priced_by_quantity(line)
     row: Row = {column.name: None for column in COST_AND_USAGE[version]}
     row |= _sold_by(terms, version)
     row |= _charge(statement, line)
@@ -122,6 +122,17 @@ def _row(statement: Statement, line: StatementLine, terms: FocusTerms, version: 
     return row
 
 
+def _is_priced_by_quantity(line: StatementLine) -> bool:
+    """Whether the cost is a price times a quantity: a part of a shared service that only moves money between tenants is not."""
+    return line.kind in _PRICED_BY_QUANTITY and (line.kind != "service_share" or line.quantity_gpu_us > 0)
+
+
+def _category(line: StatementLine) -> str:
+    if line.kind == "service_share" and line.quantity_gpu_us == 0:
+        return "Adjustment"
+    return _CATEGORY.get(line.kind, "Usage")
+
+
 def _sold_by(terms: FocusTerms, version: Version) -> Row:
     row: Row = {
         "BillingAccountId": terms.account_id,
@@ -143,10 +154,10 @@ def _charge(statement: Statement, line: StatementLine) -> Row:
         "BillingPeriodEnd": _second(statement.window.end, up=True),
         "ChargePeriodStart": _second(line.started_at),
         "ChargePeriodEnd": _second(line.ended_at, up=True),
-        "ChargeCategory": _CATEGORY.get(line.kind, "Usage"),
+        "ChargeCategory": _category(line),
         "ChargeClass": "Correction" if line.kind == "correction" else None,
         "ChargeDescription": line.description,
-        "ChargeFrequency": "One-Time" if line.kind in _CATEGORY or line.kind == "correction" else "Usage-Based",
+        "ChargeFrequency": "Usage-Based" if _is_priced_by_quantity(line) else "One-Time",
         "InvoiceId": statement.number,
         "ServiceCategory": "AI and Machine Learning" if serving else "Compute",
         "ServiceSubcategory": "Generative AI" if serving else "Other (Compute)",
@@ -262,7 +273,7 @@ def _split(made: Sequence[tuple[Row, StatementLine]]) -> None:
     """Mark the rows of each card as allocated charges of one origin: alike in dimensions and unit prices, their ratios sum to 1."""
     origins: dict[tuple[Cell, ...], list[tuple[Row, StatementLine]]] = {}
     for row, line in made:
-        if line.device_uuid is not None and line.kind in _PRICED_BY_QUANTITY and line.quantity_gpu_us > 0:
+        if line.device_uuid is not None and _is_priced_by_quantity(line) and line.quantity_gpu_us > 0:
             origins.setdefault(_origin_key(row, line), []).append((row, line))
     for number, group in enumerate(origins.values(), start=1):
         card = group[0][1]
@@ -287,11 +298,14 @@ def _split(made: Sequence[tuple[Row, StatementLine]]) -> None:
 
 
 def _origin_key(row: Row, line: StatementLine) -> tuple[Cell, ...]:
-    """What the allocated charges of one origin share. The discount enters in hundredths of a percent, since each amount was rounded by itself."""
+    """What the allocated charges of one origin share. The discount enters in hundredths of a percent, since each amount was rounded by itself.
+
+    Time at a price that is not charged (a card that was down) is an origin of its own: its part in the cost is none.
+    """
     listed = line.list_micro or 0
     discount = round(Fraction(10_000 * (line.discount_micro or 0), listed)) if listed else 0
     shared = ("ResourceId", "SkuPriceId", "ListUnitPrice", "PricingUnit", "PricingCategory", "ChargeCategory")
-    return (*(row[name] for name in shared), row["CapacityReservationId"], discount)
+    return (*(row[name] for name in shared), row["CapacityReservationId"], discount, listed == 0)
 
 
 def _contracted_of_all(rows: Sequence[Row]) -> Decimal:
