@@ -23,6 +23,7 @@ from steelyard.surfaces.reports.delimited import statement_csv
 from steelyard.surfaces.reports.focus_files import focus_csv, focus_parquet
 from steelyard.surfaces.reports.pdf import statement_pdf
 from steelyard.surfaces.reports.wording import LANGUAGES, Language
+from steelyard.surfaces.reports.workbook import statement_xlsx
 
 MANIFEST: Final = "manifest.json"
 
@@ -116,6 +117,10 @@ def _parquet(statement: Statement, style: DocumentStyle) -> dict[str, bytes]:
     return {"statement.parquet": statement_parquet(statement)}
 
 
+def _xlsx(statement: Statement, style: DocumentStyle) -> dict[str, bytes]:
+    return {"statement.xlsx": statement_xlsx(statement, style.languages[0] if len(style.languages) == 1 else "both")}
+
+
 def _pdf(statement: Statement, style: DocumentStyle) -> dict[str, bytes]:
     digest = hashlib.sha256(statement_csv(statement, bom=style.csv_bom)).hexdigest()
     return {
@@ -139,7 +144,7 @@ def _focus(statement: Statement, style: DocumentStyle) -> dict[str, bytes]:
 _WRITERS: Final[Mapping[Format, Callable[[Statement, DocumentStyle], dict[str, bytes]]]] = {
     "csv": _csv,
     "parquet": _parquet,
-    "xlsx": lambda _statement, _style: {},
+    "xlsx": _xlsx,
     "pdf": _pdf,
     "focus": _focus,
 }

@@ -50,6 +50,8 @@ def _headings() -> dict[str, str]:
         "change": _("Change"),
         "cost_book": _("Cost of the same GPU-time in the cost book"),
         "effective": _("Effective cost (seen used, at most)"),
+        "effective_seen": _("Effective cost, seen used"),
+        "effective_most": _("Effective cost, at most"),
         "estimated_lines": _("Estimated lines"),
         "unpriced_lines": _("Lines without a price, not in the total"),
         "provisional_lines": _("Lines at a provisional price"),
