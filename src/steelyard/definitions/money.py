@@ -8,6 +8,7 @@ trick to know: with ``floor`` towards minus infinity that holds for negative amo
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -154,3 +155,31 @@ class MoneyPolicy:
     dedicated: tuple[tuple[str, str], ...] = ()
     commitments: tuple[tuple[str, str], ...] = ()
     platform_start_us: DurationUs = 10 * MINUTE_US
+
+
+_PLATFORM_REASONS: Final = frozenset(
+    {
+        "UnexpectedAdmissionError",
+        "FailedCreatePodSandBox",
+        "FailedMount",
+        "FailedAttachVolume",
+        "NodeNotReady",
+        "NetworkNotReady",
+        "FailedPrepareDynamicResources",
+    }
+)
+_PULL_REASONS: Final = frozenset({"Failed", "BackOff", "ErrImagePull", "ImagePullBackOff"})
+_PULL_WORDS: Final = re.compile(r"pull(ing)? image|imagepull|device plugin")
+_OWN_MISTAKE: Final = re.compile(r"not found|manifest unknown|invalid reference|does not exist|denied|unauthorized")
+_LONG_PULL: Final = re.compile(r" in ([0-9]+h|[1-9][0-9]+m)")
+
+
+def is_platform_cause(reason: str | None, message: str | None) -> bool:
+    """Whether an event of a pod tells that the platform holds up its start: its image comes slowly or not at all (unless its name is wrong), a device
+    plugin refuses, the node, its network or a volume is not ready. ``kubectl get events --field-selector involvedObject.kind=Pod``."""
+    words = (message or "").lower()
+    if reason in _PLATFORM_REASONS:
+        return True
+    if reason in _PULL_REASONS:
+        return bool(_PULL_WORDS.search(words)) and not _OWN_MISTAKE.search(words)
+    return reason == "Pulled" and bool(_LONG_PULL.search(message or ""))

@@ -48,6 +48,12 @@ CREATE OR REPLACE MACRO used_upper_gpu_us(used_gpu_us, granted_gpu_us, seen_us, 
     ELSE used_gpu_us + granted_gpu_us - CAST(CAST(granted_gpu_us AS HUGEINT) * greatest(seen_us, 0) // held_us AS BIGINT)
   END;
 
+CREATE OR REPLACE MACRO effective_micro(cost_micro, used_gpu_us, amount_gpu_us) AS
+  CASE
+    WHEN amount_gpu_us > 0
+      THEN CAST((CAST(cost_micro AS HUGEINT) * used_gpu_us * 2 + amount_gpu_us) // (2 * CAST(amount_gpu_us AS HUGEINT)) AS BIGINT)
+  END;
+
 CREATE OR REPLACE MACRO model_words(model) AS
   list_distinct(regexp_extract_all(lower(substr(model, 1, 200)), '[^\s_/-]+'));
 
@@ -58,3 +64,16 @@ CREATE OR REPLACE MACRO price_specificity(tenant, for_cluster, words_count, unit
       + least(words_count, 1023)
     ) * 2 + CASE WHEN unit_kind IS NULL THEN 0 ELSE 1 END
   ) * 2 + CASE WHEN commitment IS NULL THEN 0 ELSE 1 END;
+
+CREATE OR REPLACE MACRO is_platform_cause(reason, message) AS
+  coalesce(
+    reason IN (
+      'UnexpectedAdmissionError', 'FailedCreatePodSandBox', 'FailedMount', 'FailedAttachVolume', 'NodeNotReady', 'NetworkNotReady', 'FailedPrepareDynamicResources'
+    ), FALSE
+  )
+  OR (
+    coalesce(reason IN ('Failed', 'BackOff', 'ErrImagePull', 'ImagePullBackOff'), FALSE)
+    AND coalesce(regexp_matches(lower(message), 'pull(ing)? image|imagepull|device plugin'), FALSE)
+    AND NOT coalesce(regexp_matches(lower(message), 'not found|manifest unknown|invalid reference|does not exist|denied|unauthorized'), FALSE)
+  )
+  OR (coalesce(reason = 'Pulled', FALSE) AND coalesce(regexp_matches(message, ' in ([0-9]+h|[1-9][0-9]+m)'), FALSE));

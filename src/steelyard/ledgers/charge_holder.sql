@@ -1,6 +1,6 @@
--- What each holder is asked for: its declared share, from the charge start to the end of its holding, whatever stands beside it. tenant: whose it is; priced_tenant: the
--- same where a price or a discount names it. share_ppm is the declared share of one card, times the cards; NULL where it is not known.
--- A pod that is bound and was never seen running has no start under the policy `running`; a holder of which nobody tells when it ran starts with its holding.
+-- What each holder is asked for: its declared share, from the charge start to the end of its holding, whatever stands beside it. priced_tenant: its tenant where a price or a
+-- discount names it. share_ppm is the declared share of one card, times the cards; NULL where it is not known. By the policy `running` a pod that was never seen
+-- beyond Pending has no start, and one of which nobody tells when it ran starts with its holding; by `bind` what is the platform's of a start is left out.
 WITH
 named AS (
     SELECT tenant FROM dim.price_line WHERE tenant IS NOT NULL
@@ -8,38 +8,35 @@ named AS (
     SELECT tenant FROM dim.discount_line
 ),
 
-holding AS (
+asked AS (
     SELECT
-        holding.cluster, holding.place_kind, holding.place_id, holding.node, holding.device_uuid, holding.pod_uid, holding.unit_id, holding.unit_kind,
-        CASE WHEN holding.share_ppm <= 1000000000000 THEN holding.share_ppm END AS share_ppm,
-        least(coalesce(holding.share_at_least_ppm, 0), 1000000000000) AS share_at_least_ppm,
-        coalesce(pod.tenant, 'unmapped') AS tenant,
-        epoch_us(holding.started_at) AS bound_us,
+        holder.*,
         CASE
-            WHEN policy.charge_start = 'bind' THEN epoch_us(holding.started_at)
-            WHEN holding.running_at IS NOT NULL THEN epoch_us(holding.running_at)
-            WHEN pod.phase = 'Pending' THEN 4611686018427387904
-            ELSE epoch_us(holding.started_at)
-        END AS start_us,
-        epoch_us(coalesce(holding.ended_at, holding.known_to_at)) AS end_us
-    FROM ledger.holding AS holding
+            WHEN policy.charge_start = 'bind' THEN holder.bound_us
+            WHEN holder.running_us IS NOT NULL THEN greatest(holder.running_us, holder.bound_us)
+            WHEN NOT holder.is_pending THEN holder.bound_us
+            ELSE holder.end_us
+        END AS from_us,
+        CASE WHEN policy.charge_start = 'bind' AND holder.starting_from_us IS NOT NULL THEN holder.starting_from_us ELSE holder.end_us END AS to_us
+    FROM dim.money_holder AS holder
     CROSS JOIN dim.money_policy AS policy
-    LEFT JOIN dim.pod AS pod ON pod.cluster = holding.cluster AND pod.pod_uid = holding.pod_uid
-    WHERE holding.occupancy = 'held' AND coalesce(holding.ended_at, holding.known_to_at) > holding.started_at
+    WHERE holder.occupancy = 'held'
+    UNION ALL
+    SELECT holder.*, holder.starting_to_us, holder.end_us
+    FROM dim.money_holder AS holder
+    CROSS JOIN dim.money_policy AS policy
+    WHERE holder.occupancy = 'held' AND policy.charge_start = 'bind' AND holder.starting_from_us IS NOT NULL
 )
 
 SELECT
     row_number() OVER (
-        ORDER BY holding.cluster, holding.place_kind, holding.place_id, holding.pod_uid, holding.unit_id, holding.bound_us, holding.end_us, holding.share_ppm,
-        holding.share_at_least_ppm, holding.unit_kind
+        ORDER BY asked.cluster, asked.place_kind, asked.place_id, asked.pod_uid, asked.unit_id, asked.from_us, asked.to_us, asked.share_ppm,
+        asked.share_at_least_ppm, asked.unit_kind
     ) AS holder_no,
-    holding.cluster, holding.place_kind, holding.place_id, holding.node, holding.device_uuid, holding.pod_uid, holding.unit_id, holding.unit_kind,
-    holding.tenant, named.tenant AS priced_tenant, holding.share_ppm, holding.share_at_least_ppm, holding.bound_us, place.model, place.commitment,
-    greatest(holding.bound_us, holding.start_us, epoch_us(parameter.history_from_at)) AS from_us,
-    least(holding.end_us, epoch_us(parameter.horizon_at)) AS to_us
-FROM holding
-CROSS JOIN dim.parameter AS parameter
+    asked.cluster, asked.place_kind, asked.place_id, asked.node, place.device_uuid, asked.pod_uid, asked.unit_id, asked.unit_kind, asked.tenant,
+    named.tenant AS priced_tenant, asked.share_ppm, asked.share_at_least_ppm, place.model, place.commitment, asked.from_us, asked.to_us
+FROM asked
 JOIN dim.cost_place AS place
-    ON place.cluster = holding.cluster AND place.place_kind = holding.place_kind AND place.place_id = holding.place_id
-    AND place.node IS NOT DISTINCT FROM holding.node
-LEFT JOIN named ON named.tenant = holding.tenant
+    ON place.cluster = asked.cluster AND place.place_kind = asked.place_kind AND place.place_id = asked.place_id AND place.node IS NOT DISTINCT FROM asked.node
+LEFT JOIN named ON named.tenant = asked.tenant
+WHERE asked.to_us > asked.from_us

@@ -38,6 +38,31 @@ down AS (
     GROUP BY hour_at
 ),
 
+-- What the cost ledger adds to it by policy.
+added AS (
+    SELECT
+        date_trunc('hour', booked.grain_at) AS hour_at,
+        sum(
+            CAST(
+                hash(
+                    booked.cluster, booked.place_kind, booked.place_id, booked.grain_at, booked.account, booked.pod_uid, booked.unit_id, booked.owner,
+                    booked.amount_gpu_us, booked.used_upper_gpu_us
+                ) AS HUGEINT
+            )
+        ) AS part_no
+    FROM ledger.cost AS booked
+    JOIN dim.money_policy AS policy
+        ON policy.reserved_unused = 'charged' AND booked.account = 'reserved_unused'
+        OR policy.burst = 'charged' AND booked.account = 'tenant' AND booked.used_upper_gpu_us > booked.amount_gpu_us
+    GROUP BY date_trunc('hour', booked.grain_at)
+),
+
+every_hour AS (
+    SELECT hour_at FROM held_no
+    UNION
+    SELECT hour_at FROM added
+),
+
 turned AS (
     SELECT turned_us, sum(part_no) AS part_no
     FROM (
@@ -61,15 +86,17 @@ turned AS (
 ),
 
 rated AS (
-    SELECT held_no.hour_at, sum(turned.part_no) AS part_no
-    FROM held_no
-    JOIN turned ON turned.turned_us < epoch_us(held_no.hour_at) + 3600000000
-    GROUP BY held_no.hour_at
+    SELECT every_hour.hour_at, sum(turned.part_no) AS part_no
+    FROM every_hour
+    JOIN turned ON turned.turned_us < epoch_us(every_hour.hour_at) + 3600000000
+    GROUP BY every_hour.hour_at
 )
 
 SELECT
-    held_no.hour_at, held_no.hour_at + INTERVAL 1 HOUR > (SELECT as_of_at FROM parameter) AS is_open,
-    CAST(hash(held_no.part_no, down.part_no, rated.part_no) >> 1 AS BIGINT) AS ground_no
-FROM held_no
-JOIN rated ON rated.hour_at = held_no.hour_at
-LEFT JOIN down ON down.hour_at = held_no.hour_at
+    every_hour.hour_at, every_hour.hour_at + INTERVAL 1 HOUR > (SELECT as_of_at FROM parameter) AS is_open,
+    CAST(hash(held_no.part_no, down.part_no, added.part_no, rated.part_no) >> 1 AS BIGINT) AS ground_no
+FROM every_hour
+JOIN rated ON rated.hour_at = every_hour.hour_at
+LEFT JOIN held_no ON held_no.hour_at = every_hour.hour_at
+LEFT JOIN down ON down.hour_at = every_hour.hour_at
+LEFT JOIN added ON added.hour_at = every_hour.hour_at

@@ -1,6 +1,14 @@
 -- What is asked for in each grain of the window by holder: declared share x time from the charge start, floored once per holder and grain; apart from it the part of that time in
--- which it was down. A share that is not known counts its least, and has no price.
+-- which it was down. A share that is not known counts its least, and has no price. Beside it, where the policy says so, use above what was granted while it was
+-- seen (`burst`), and what owners left unused of capacity that is kept for them (`reserved_unused`), both as the cost ledger has them.
 WITH
+place AS (
+    SELECT key.key_no, place.*
+    FROM dim.cost_place AS place
+    JOIN dim.charge_key AS key
+        ON key.cluster = place.cluster AND key.place_kind = place.place_kind AND key.place_id = place.place_id AND key.node IS NOT DISTINCT FROM place.node
+),
+
 holder AS (
     SELECT
         holder.holder_no, key.key_no, profile.profile_no, holder.cluster, holder.place_kind, holder.place_id, holder.pod_uid, holder.unit_id,
@@ -11,7 +19,7 @@ holder AS (
         ON profile.side = 'charge' AND profile.cluster = holder.cluster AND profile.model IS NOT DISTINCT FROM holder.model
         AND profile.unit_kind IS NOT DISTINCT FROM holder.unit_kind AND profile.commitment IS NOT DISTINCT FROM holder.commitment
         AND profile.tenant IS NOT DISTINCT FROM holder.priced_tenant
-    JOIN dim.charge_key AS key
+    JOIN place AS key
         ON key.cluster = holder.cluster AND key.place_kind = holder.place_kind AND key.place_id = holder.place_id
         AND key.node IS NOT DISTINCT FROM holder.node
     WHERE holder.from_us < CAST($to_us AS BIGINT) AND holder.to_us > CAST($from_us AS BIGINT) AND holder.to_us > holder.from_us
@@ -50,3 +58,38 @@ UNION ALL
 SELECT key_no, profile_no, pod_uid, unit_id, tenant, share_unknown, grain_us_at, 'held_down', gpu_time_us(down_us, share_ppm)
 FROM timed
 WHERE down_us > 0
+UNION ALL
+SELECT
+    place.key_no, profile.profile_no, booked.pod_uid, booked.unit_id, holder.tenant, FALSE, epoch_us(booked.grain_at), 'burst',
+    booked.used_upper_gpu_us - booked.amount_gpu_us
+FROM ledger.cost AS booked
+JOIN dim.money_policy AS policy ON policy.burst = 'charged'
+JOIN place
+    ON place.cluster = booked.cluster AND place.place_kind = booked.place_kind AND place.place_id = booked.place_id AND place.node IS NOT DISTINCT FROM booked.node
+JOIN (
+    SELECT DISTINCT cluster, place_kind, place_id, pod_uid, unit_id, unit_kind, tenant, priced_tenant FROM dim.charge_holder
+) AS holder
+    ON holder.cluster = booked.cluster AND holder.place_kind = booked.place_kind AND holder.place_id = booked.place_id AND holder.pod_uid = booked.pod_uid
+    AND holder.unit_id IS NOT DISTINCT FROM booked.unit_id
+JOIN dim.price_profile AS profile
+    ON profile.side = 'charge' AND profile.cluster = place.cluster AND profile.model IS NOT DISTINCT FROM place.model
+    AND profile.unit_kind IS NOT DISTINCT FROM holder.unit_kind AND profile.commitment IS NOT DISTINCT FROM place.commitment
+    AND profile.tenant IS NOT DISTINCT FROM holder.priced_tenant
+WHERE booked.account = 'tenant' AND booked.grain_at >= make_timestamp(CAST($from_us AS BIGINT)) AND booked.grain_at < make_timestamp(CAST($to_us AS BIGINT))
+    AND booked.used_upper_gpu_us > booked.amount_gpu_us
+UNION ALL
+SELECT
+    place.key_no, profile.profile_no, NULL, NULL, booked.owner, FALSE, epoch_us(booked.grain_at), 'reserved_unused', booked.amount_gpu_us
+FROM ledger.cost AS booked
+JOIN dim.money_policy AS policy ON policy.reserved_unused = 'charged'
+JOIN place
+    ON place.cluster = booked.cluster AND place.place_kind = booked.place_kind AND place.place_id = booked.place_id AND place.node IS NOT DISTINCT FROM booked.node
+LEFT JOIN (
+    SELECT tenant FROM dim.price_line WHERE tenant IS NOT NULL
+    UNION
+    SELECT tenant FROM dim.discount_line
+) AS named ON named.tenant = booked.owner
+JOIN dim.price_profile AS profile
+    ON profile.side = 'charge' AND profile.cluster = place.cluster AND profile.model IS NOT DISTINCT FROM place.model AND profile.unit_kind = 'gpu'
+    AND profile.commitment IS NOT DISTINCT FROM place.commitment AND profile.tenant IS NOT DISTINCT FROM named.tenant
+WHERE booked.account = 'reserved_unused' AND booked.grain_at >= make_timestamp(CAST($from_us AS BIGINT)) AND booked.grain_at < make_timestamp(CAST($to_us AS BIGINT))

@@ -13,7 +13,8 @@ floored AS (
         rest_gpu_us(price.price_micro, amount.amount_gpu_us, parameter.grain_us) AS rest_us
     FROM dim.cost_amount AS amount
     CROSS JOIN parameter
-    JOIN dim.money_price AS price ON price.profile_no = amount.profile_no AND price.grain_us_at = amount.grain_us_at
+    JOIN dim.cost_site AS site ON site.key_no = amount.key_no
+    JOIN dim.money_price AS price ON price.profile_no = site.profile_no AND price.grain_us_at = amount.grain_us_at
 ),
 
 left_over AS (

@@ -23,6 +23,56 @@ used AS (
     GROUP BY date_trunc('hour', grain_at)
 ),
 
+-- What strands the free share, and what is kept for owners, hour by hour.
+full_card AS (
+    SELECT
+        date_trunc('hour', grain_at) AS hour_at, sum(CAST(hash(cluster, place_id, grain_at, pod_uid, unit_id, state, amount_gpu_us) AS HUGEINT)) AS part_no
+    FROM ledger.gpu_state
+    WHERE state IN ('saturated', 'memory_bound')
+    GROUP BY date_trunc('hour', grain_at)
+),
+
+kept AS (
+    SELECT
+        date_trunc('hour', grain_at) AS hour_at,
+        sum(
+            CAST(
+                hash(cluster, queue_kind, queue, namespace, flavor, resource, grain_at, nominal_milli_us, used_milli_us, borrowed_milli_us) AS HUGEINT
+            )
+        ) AS part_no
+    FROM ledger.quota
+    GROUP BY date_trunc('hour', grain_at)
+),
+
+asked_on AS (
+    SELECT
+        date_trunc('day', asked_hour_at) AS day_at,
+        sum(CAST(hash(cards_count, gpu_milli, memory_mib, cores_percent, resource_names, model) AS HUGEINT) * requests_count) AS part_no
+    FROM dim.request_class
+    WHERE cards_count > 0
+    GROUP BY date_trunc('day', asked_hour_at)
+),
+
+typical AS (
+    SELECT day.day_at, sum(asked_on.part_no) AS part_no
+    FROM (SELECT DISTINCT date_trunc('day', hour_at) AS day_at FROM booked) AS day
+    JOIN asked_on ON asked_on.day_at < day.day_at AND asked_on.day_at >= day.day_at - INTERVAL 30 DAY
+    GROUP BY day.day_at
+),
+
+-- Starts that the platform answers for.
+starting AS (
+    SELECT hour_at, sum(part_no) AS part_no
+    FROM (
+        SELECT
+            unnest(generate_series(date_trunc('hour', make_timestamp(bound_us)), make_timestamp(end_us - 1), INTERVAL 1 HOUR)) AS hour_at,
+            CAST(hash(cluster, place_kind, place_id, pod_uid, unit_id, bound_us, starting_from_us, starting_to_us) AS HUGEINT) AS part_no
+        FROM dim.money_holder
+        WHERE starting_from_us IS NOT NULL
+    ) AS cut
+    GROUP BY hour_at
+),
+
 -- Rates by the turns at which any of them changes: the sum of all that turned up to an hour tells its rates.
 turned AS (
     SELECT turned_us, sum(part_no) AS part_no
@@ -57,14 +107,22 @@ rated AS (
 ground AS (
     SELECT
         (SELECT sum(CAST(hash(cluster, place_kind, place_id, node, model, unit_kind, commitment, owner) AS HUGEINT)) FROM dim.cost_place) AS place_no,
-        (SELECT sum(part_no) FROM turned WHERE turned_us = -4611686018427387904) AS first_no
+        (SELECT sum(part_no) FROM turned WHERE turned_us = -4611686018427387904) AS first_no,
+        (SELECT sum(CAST(hash(cluster, queue_kind, queue, namespace, owner) AS HUGEINT)) FROM dim.cost_owner) AS owner_no
 )
 
 SELECT
     booked.hour_at, booked.hour_at + INTERVAL 1 HOUR > (SELECT as_of_at FROM parameter) AS is_open,
-    CAST(hash(booked.part_no, used.part_no, rated.part_no, ground.place_no, ground.first_no) >> 1 AS BIGINT) AS ground_no
+    CAST(hash(
+            booked.part_no, used.part_no, full_card.part_no, kept.part_no, typical.part_no, starting.part_no, rated.part_no, ground.place_no, ground.first_no,
+            ground.owner_no
+        ) >> 1 AS BIGINT) AS ground_no
 FROM booked
 CROSS JOIN (SELECT profile_no FROM dim.price_rate LIMIT 1) AS priced
 CROSS JOIN ground
 LEFT JOIN used ON used.hour_at = booked.hour_at
 LEFT JOIN rated ON rated.hour_at = booked.hour_at
+LEFT JOIN full_card ON full_card.hour_at = booked.hour_at
+LEFT JOIN kept ON kept.hour_at = booked.hour_at
+LEFT JOIN typical ON typical.day_at = date_trunc('day', booked.hour_at)
+LEFT JOIN starting ON starting.hour_at = booked.hour_at

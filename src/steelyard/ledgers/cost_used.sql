@@ -28,14 +28,14 @@ named AS (
 )
 
 SELECT
-    key.key_no, named.grain_us_at, named.pod_uid, named.unit_id, named.path, named.used_gpu_us, named.seen_us,
+    site.key_no, named.grain_us_at, named.pod_uid, named.unit_id, named.path, named.used_gpu_us, named.seen_us,
     CAST(
-        sum(greatest(0, least(holder.to_us, named.grain_us_at + parameter.grain_us) - greatest(holder.bound_us, named.grain_us_at))) AS BIGINT
+        sum(greatest(0, least(holder.end_us, named.grain_us_at + parameter.grain_us) - greatest(holder.bound_us, named.grain_us_at))) AS BIGINT
     ) AS held_us
 FROM named
 CROSS JOIN (SELECT grain_us FROM dim.parameter) AS parameter
-JOIN dim.charge_holder AS holder
+JOIN dim.money_holder AS holder
     ON holder.cluster = named.cluster AND holder.place_kind = 'device' AND holder.place_id = named.device_uuid AND holder.pod_uid = named.pod_uid
     AND holder.unit_id IS NOT DISTINCT FROM named.unit_id
-JOIN dim.cost_key AS key ON key.cluster = named.cluster AND key.place_kind = 'device' AND key.place_id = named.device_uuid
-GROUP BY key.key_no, named.grain_us_at, named.pod_uid, named.unit_id, named.path, named.used_gpu_us, named.seen_us
+JOIN dim.cost_site AS site ON site.cluster = named.cluster AND site.place_kind = 'device' AND site.place_id = named.device_uuid
+GROUP BY site.key_no, named.grain_us_at, named.pod_uid, named.unit_id, named.path, named.used_gpu_us, named.seen_us

@@ -482,9 +482,21 @@ COST: Final = Ledger(
     sql_file="cost.sql",
     open_when=_RUNNING_GRAIN,
     ground=("fact.price",),
-    stages=("cost_place", "charge_holder", "price_profile", "price_part", "price_rate"),
+    stages=("cost_place", "cost_owner", "money_holder", "charge_holder", "price_profile", "price_part", "price_rate"),
     hours="cost_hour",
-    window_stages=("money_price", "cost_amount", "cost_used"),
+    window_stages=(
+        "money_price",
+        "cost_site",
+        "cost_booked",
+        "cost_starting",
+        "cost_blocked",
+        "cost_class",
+        "cost_stranded",
+        "cost_unused",
+        "cost_idle",
+        "cost_amount",
+        "cost_used",
+    ),
     key_columns=("cluster", "place_kind", "place_id", "node", "device_uuid"),
     keys_of="cost_place",
 )
@@ -515,12 +527,13 @@ CHARGE: Final = Ledger(
     ),
     sql_file="charge.sql",
     open_when=_RUNNING_GRAIN,
+    findings_file="money_findings.sql",
     ground=("fact.price",),
     stages=("charge_down",),
     hours="charge_hour",
     window_stages=("money_price", "charge_quantity"),
     key_columns=("cluster", "place_kind", "place_id", "node", "device_uuid"),
-    keys_of="charge_holder",
+    keys_of="cost_place",
 )
 
 LEDGERS: Final[tuple[Ledger, ...]] = (
