@@ -10,6 +10,7 @@ import hashlib
 import json
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final
 
@@ -75,18 +76,18 @@ class DocumentSet:
         return [*digests, MANIFEST]
 
 
-def manifest_bytes(statement: Statement, files: Mapping[str, Mapping[str, Any]]) -> bytes:
+def manifest_bytes(statement: Statement, digests: Mapping[str, Mapping[str, Any]]) -> bytes:
     """What the set says of itself: number, totals in micro-units, hash of each file."""
     document = {
-        "statement": statement.number,
-        "period": statement.period,
+        "statement": None if statement.number is None else safe_text(statement.number),
+        "period": safe_text(statement.period),
         "tenant": safe_text(statement.tenant),
         "state": statement.state,
         "closed_at": None if statement.closed_at is None else format_instant(statement.closed_at),
-        "currency": statement.currency,
+        "currency": safe_text(statement.currency),
         "totals": totals(statement),
-        "versions": dict(sorted(statement.versions.items())),
-        "files": dict(files),
+        "versions": {safe_text(name): safe_text(version) for name, version in sorted(statement.versions.items())},
+        "files": dict(digests),
     }
     return (json.dumps(document, ensure_ascii=False, indent=2) + "\n").encode("utf-8")
 
@@ -99,8 +100,8 @@ def totals(statement: Statement) -> dict[str, Any]:
             by_kind[line.kind] = by_kind.get(line.kind, 0) + line.amount_micro
     return {
         "amount_micro": statement.amount_micro,
-        "list_micro": sum(line.list_micro or 0 for line in statement.lines if line.list_micro is not None),
-        "discount_micro": sum(line.discount_micro or 0 for line in statement.lines if line.discount_micro is not None),
+        "list_micro": sum(line.list_micro for line in statement.lines if line.list_micro is not None),
+        "discount_micro": sum(line.discount_micro for line in statement.lines if line.discount_micro is not None),
         "amount_micro_by_kind": dict(sorted(by_kind.items())),
         "quantity_gpu_us": sum(line.quantity_gpu_us for line in statement.lines),
         "lines_count": len(statement.lines),
@@ -114,7 +115,8 @@ def _csv(statement: Statement, style: DocumentStyle) -> dict[str, bytes]:
 
 def _parquet(statement: Statement, style: DocumentStyle) -> dict[str, bytes]:
     del style
-    return {"statement.parquet": statement_parquet(statement)}
+    script = files("steelyard.surfaces.reports").joinpath("recompute.py").read_bytes()
+    return {"statement.parquet": statement_parquet(statement), "recompute.py": script}
 
 
 def _xlsx(statement: Statement, style: DocumentStyle) -> dict[str, bytes]:
