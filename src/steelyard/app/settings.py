@@ -18,6 +18,7 @@ from zoneinfo import ZoneInfo
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, SettingsError
 
+from steelyard.app.document_settings import DocumentsSetting
 from steelyard.app.fragmentation_settings import FragmentationSetting
 from steelyard.app.money_settings import MoneySetting
 from steelyard.app.over_use_settings import OverUseSetting
@@ -149,6 +150,7 @@ class Settings(BaseSettings):
     over_use: OverUseSetting = Field(default_factory=OverUseSetting)
     fragmentation: FragmentationSetting = Field(default_factory=FragmentationSetting)
     money: MoneySetting = Field(default_factory=MoneySetting)
+    documents: DocumentsSetting = Field(default_factory=DocumentsSetting)
 
     @model_validator(mode="before")
     @classmethod

@@ -21,6 +21,7 @@ from steelyard.settlement.focus_columns import VERSIONS
 from steelyard.settlement.statement import Statement
 from steelyard.surfaces.reports.columnar import safe_text, statement_parquet
 from steelyard.surfaces.reports.delimited import statement_csv
+from steelyard.surfaces.reports.erp_profile import ErpProfile, profile_csv
 from steelyard.surfaces.reports.focus_files import focus_csv, focus_parquet
 from steelyard.surfaces.reports.pdf import statement_pdf
 from steelyard.surfaces.reports.wording import LANGUAGES, Language
@@ -34,13 +35,15 @@ class DocumentStyle:
     """How a site wants its documents.
 
     csv_bom: ``statement.csv`` begins with a byte order mark, by which Excel knows UTF-8. languages: one PDF in each. font_folder: where the font
-    that PDFs embed lies, None = where the system keeps one. focus_terms: who sells, in FOCUS's words.
+    that PDFs embed lies, None = where the system keeps one. focus_terms: who sells, in FOCUS's words. profiles: each becomes
+    ``erp-<name>.csv`` beside ``statement.csv``.
     """
 
     csv_bom: bool = False
     languages: Sequence[Language] = LANGUAGES
     font_folder: Path | None = None
     focus_terms: FocusTerms = field(default_factory=FocusTerms)
+    profiles: Sequence[ErpProfile] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +113,8 @@ def totals(statement: Statement) -> dict[str, Any]:
 
 
 def _csv(statement: Statement, style: DocumentStyle) -> dict[str, bytes]:
-    return {"statement.csv": statement_csv(statement, bom=style.csv_bom)}
+    exports = {f"erp-{profile.name}.csv": profile_csv(statement, profile) for profile in style.profiles}
+    return {"statement.csv": statement_csv(statement, bom=style.csv_bom), **exports}
 
 
 def _parquet(statement: Statement, style: DocumentStyle) -> dict[str, bytes]:
