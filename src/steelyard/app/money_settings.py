@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from steelyard.app.settlement_settings import SettlementSetting
 from steelyard.definitions.money import MoneyPolicy
 from steelyard.definitions.tenant import like_pattern
 from steelyard.primitives.instant import MINUTE_US
@@ -32,7 +33,7 @@ class CommitmentSetting(BaseModel):
     commitment: Literal["on_demand", "reserved", "spot"]
 
 
-class MoneySetting(BaseModel):
+class MoneySetting(SettlementSetting):
     """What each is for stands at ``MoneyPolicy``. Of rules over nodes the first that matches counts."""
 
     model_config = _STRICT

@@ -32,6 +32,8 @@ from steelyard.app.retention import RetentionCollector
 from steelyard.app.served import Served
 from steelyard.app.settings import Settings
 from steelyard.app.settled_memory import loaded_once
+from steelyard.app.settlement_desk import served_settlement
+from steelyard.app.settlement_endpoints import settlement_endpoints
 from steelyard.app.upkeep import upkeep_endpoints
 from steelyard.primitives.clock import Clock, WallClock
 from steelyard.primitives.errors import UsageError
@@ -39,7 +41,7 @@ from steelyard.store import Store
 from steelyard.surfaces.http_api import Endpoint, Listening, create, serve_until_stopped
 from steelyard.surfaces.http_api.audit_webhook import audit_endpoints
 from steelyard.surfaces.http_api.problems import Problem
-from steelyard.surfaces.shared.service_ports import CollectReport, ServerAddress, Started
+from steelyard.surfaces.shared.service_ports import CollectReport, ServerAddress, Started, Tokens
 
 SPOOL: Final = "uploads"
 
@@ -69,7 +71,7 @@ class DirectoryServer:
             collectors = collection_over(store, self._settings, makers, self._clock)
             backfills = BackfillJobs(store, self._settings, self._clock)
             served = Served(store, self._directory, self._settings, self._clock)
-            further = self._further(store, collectors, backfills)
+            further = self._further(store, collectors, backfills, served.tokens)
             app = create(served.ports(collectors, spool), self._clock, further)
             listening = Listening.open(self._directory, listen)
             address = ServerAddress(listening.path, os.getpid(), listening.address, self._clock.now())
@@ -90,7 +92,9 @@ class DirectoryServer:
                 collectors.stop()
                 shutil.rmtree(spool, ignore_errors=True)
 
-    def _further(self, store: Store, collectors: CollectionLoop, backfills: BackfillJobs) -> tuple[Endpoint, ...]:
+    def _further(
+        self, store: Store, collectors: CollectionLoop, backfills: BackfillJobs, tokens: Tokens
+    ) -> tuple[Endpoint, ...]:
         """The endpoints of all other parts of the program, over the open store. What is pushed is real: a demo takes none of it."""
         settings, clock = self._settings, self._clock
         pushed = (
@@ -103,6 +107,7 @@ class DirectoryServer:
             *backfill_endpoints(backfills),
             *doctor_endpoints(store, self._directory, settings, clock),
             *upkeep_endpoints(store, self._directory, settings, clock),
+            *settlement_endpoints(served_settlement(store, self._directory, settings, clock), tokens),
         )
 
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from steelyard.answers.contract import Answer
 from steelyard.primitives.errors import StoreLocked
@@ -32,6 +33,7 @@ from steelyard.surfaces.shared.ports import (
     StoryRequest,
 )
 from steelyard.surfaces.shared.service_ports import CollectReport, NewToken, Role, Server, Token, Tokens
+from steelyard.surfaces.shared.settlement_ports import Act, DocumentFormat, Look, Settlement
 from steelyard.surfaces.shared.upkeep_ports import BackupReport, RetentionReport, StandbyReport, Upkeep
 
 if TYPE_CHECKING:
@@ -384,6 +386,42 @@ class DirectoryMoney:
         return _served_or_own(self._directory, served, own)
 
 
+class DirectorySettlement:
+    """Implements ``settlement_ports.Settlement`` for one data directory: its server's, else over the file."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+
+    def look(self, look: Look) -> dict[str, Any]:
+        """The JSON form of what is looked at; see ``Settlement``."""
+        return self._asked(lambda settlement: settlement.look(look))
+
+    def act(self, act: Act) -> dict[str, Any]:
+        """Do it, under the name of this machine's user where none is given; see ``Settlement``."""
+        from steelyard.app.declaring import machine_user
+
+        named = replace(act, actor=act.actor or machine_user())
+        return self._asked(lambda settlement: settlement.act(named))
+
+    def documents(self, look: Look, form: DocumentFormat) -> Sequence[tuple[str, bytes]]:
+        """The documents; see ``Settlement``."""
+        return self._asked(lambda settlement: settlement.documents(look, form))
+
+    def _asked(self, ask: Callable[[Settlement], T]) -> T:
+        def own() -> T:
+            from steelyard.app.settlement_desk import OwnSettlement
+
+            return ask(OwnSettlement(self._directory, settings))
+
+        def served(client: ServerClient) -> T:
+            from steelyard.surfaces.shared.settlement_client import RemoteSettlement
+
+            return ask(RemoteSettlement(client))
+
+        settings = _settings_of(self._directory)
+        return _served_or_own(self._directory, served, own)
+
+
 class DirectoryDemo:
     """Implements ``ports.Demo`` for one data directory, which no server may hold: a demo is there as a whole or not at all."""
 
@@ -448,5 +486,6 @@ def ports() -> Ports:
         backfill=DirectoryBackfiller,
         doctor=DirectoryDoctor,
         money=DirectoryMoney,
+        settlement=DirectorySettlement,
         agent=_agent,
     )

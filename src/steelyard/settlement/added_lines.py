@@ -12,8 +12,9 @@ from fnmatch import fnmatchcase
 from typing import Final
 
 from steelyard.definitions.money import half_up, unit_of_time_us
+from steelyard.definitions.token_split import TokenWeights, WeightedTokens, divided, weighted_tokens
 from steelyard.primitives.instant import Window
-from steelyard.settlement.rules import PPM, CreditRule, ServiceWeights, SettlementRules, TaxRule
+from steelyard.settlement.rules import PPM, CreditRule, SettlementRules, TaxRule
 from steelyard.settlement.statement import Kind, StatementLine
 from steelyard.settlement.usage_lines import line_id
 from steelyard.store import Store
@@ -97,7 +98,7 @@ class Caller:
     weight: int
 
 
-def callers_of(store: Store, window: Window, weights: ServiceWeights) -> Mapping[tuple[str, str], Sequence[Caller]]:
+def callers_of(store: Store, window: Window, weights: TokenWeights) -> Mapping[tuple[str, str], Sequence[Caller]]:
     """(cluster, service) -> its callers within a window, by tenant. A caller of whom a count of tokens is not told is not attributed."""
     found: dict[tuple[str, str], dict[str | None, int]] = {}
     for cluster, service, tenant, prompt, cached, completion, untold in store.rows(
@@ -105,8 +106,8 @@ def callers_of(store: Store, window: Window, weights: ServiceWeights) -> Mapping
         "WHERE started_at >= make_timestamp($from_us::BIGINT) AND started_at < make_timestamp($to_us::BIGINT) ORDER BY ALL",
         {"from_us": window.start, "to_us": window.end},
     ):
-        read = min(cached or 0, prompt or 0)
-        weight = ((prompt or 0) - read) * PPM + read * weights.cached_ppm + (completion or 0) * weights.decode_ppm
+        found_weight = weighted_tokens(prompt or 0, cached, completion or 0, weights)
+        weight = found_weight.total if isinstance(found_weight, WeightedTokens) else 0
         whose = None if untold else tenant
         callers = found.setdefault((cluster, service), {})
         callers[whose] = callers.get(whose, 0) + weight
@@ -118,16 +119,6 @@ def callers_of(store: Store, window: Window, weights: ServiceWeights) -> Mapping
 
 def _by_tenant(item: tuple[str | None, int]) -> tuple[bool, str]:
     return item[0] is None, item[0] or ""
-
-
-def divided(whole: int, weights: Sequence[int]) -> list[int]:
-    """``whole`` by weights, floored, and what is left to the largest remainders (ties: the first). The parts sum to it. Weights: not all 0."""
-    total = sum(weights)
-    parts = [whole * weight // total for weight in weights]
-    by_remainder = sorted(range(len(weights)), key=lambda n: -(whole * weights[n] % total))
-    for n in by_remainder[: whole - sum(parts)]:
-        parts[n] += 1
-    return parts
 
 
 def service_lines(

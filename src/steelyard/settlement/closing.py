@@ -19,7 +19,7 @@ import msgspec
 from steelyard.primitives.clock import Clock
 from steelyard.primitives.errors import StoreDamaged, UsageError
 from steelyard.primitives.i18n import _
-from steelyard.primitives.instant import Instant, Window, format_instant
+from steelyard.primitives.instant import SECOND_US, Instant, Window, format_instant
 from steelyard.settlement.assembly import Sheet
 from steelyard.settlement.blockers import Blocker, Scene, blockers
 from steelyard.settlement.corrections import (
@@ -212,7 +212,7 @@ def _freeze(
         write_inputs(view, scratch)
         write_corrections(scratch, lines)
         write_corrected(scratch, report.corrections)
-        closed_at = clock.now()
+        closed_at = clock.now() // SECOND_US * SECOND_US  # documents stamp whole seconds
         versions = {
             **run.definitions,
             **{f"price book {name}": version for name, version in book_versions(view).items()},

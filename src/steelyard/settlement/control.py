@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from steelyard.answers.contract import Column, Table, Value
+from steelyard.definitions.token_split import divided
 from steelyard.primitives.i18n import _
 from steelyard.primitives.instant import HOUR_US
 from steelyard.primitives.unknown import Unknown
-from steelyard.settlement.added_lines import divided
 from steelyard.settlement.rules import SettlementRules
 from steelyard.settlement.statement import Statement
 from steelyard.settlement.tables import model_text

@@ -13,14 +13,13 @@ from typing import Final, Literal
 
 import msgspec
 
+from steelyard.definitions.token_split import TokenWeights
 from steelyard.primitives.instant import Instant
 from steelyard.settlement.periods import PeriodRules
 
 IdleSharing = Literal["none", "proportional", "even"]
 PPM: Final = 1_000_000
 COVERAGE_MIN_PPM: Final = 950_000
-DECODE_WEIGHT_PPM: Final = 4 * PPM
-CACHED_WEIGHT_PPM: Final = 100_000
 ALERTS_PPM: Final = (800_000, PPM)
 
 
@@ -55,14 +54,6 @@ class CreditRule:
 
 
 @dataclass(frozen=True, slots=True)
-class ServiceWeights:
-    """How a shared model service is split to its callers: a token of the prompt weighs 1, these are the weights of the others. ppm."""
-
-    decode_ppm: int = DECODE_WEIGHT_PPM
-    cached_ppm: int = CACHED_WEIGHT_PPM
-
-
-@dataclass(frozen=True, slots=True)
 class SettlementRules:
     """All of it. ``currency``: of statements, None = the price book's own; ``tenant_currencies``: of tenants that have another.
 
@@ -76,7 +67,7 @@ class SettlementRules:
     tenant_currencies: Mapping[str, str] = field(default_factory=dict)
     taxes: tuple[TaxRule, ...] = ()
     credits: tuple[CreditRule, ...] = ()
-    services: ServiceWeights = field(default_factory=ServiceWeights)
+    services: TokenWeights = field(default_factory=TokenWeights)
     idle_sharing: IdleSharing = "none"
     coverage_min_ppm: int = COVERAGE_MIN_PPM
     late_after_us: int = 24 * 3_600_000_000

@@ -11,7 +11,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -288,15 +288,3 @@ def differences(
         for name in sorted(name for name in known if name == "lines.parquet" or name.startswith(f"{DOCUMENTS}/"))
         if rendered.get(name) != known[name]
     ]
-
-
-def as_json(statement: Statement) -> dict[str, Any]:
-    """The JSON form of a statement: its fields, with instants in RFC 3339 and totals."""
-    found: dict[str, Any] = msgspec.to_builtins(statement)
-    return {**found, "amount_micro": statement.amount_micro, "unpriced_count": statement.unpriced_count}
-
-
-def statement_of(found: Mapping[str, Any]) -> Statement:
-    """The statement behind that form."""
-    names = {each.name for each in fields(Statement)}
-    return msgspec.convert({name: value for name, value in found.items() if name in names}, Statement)

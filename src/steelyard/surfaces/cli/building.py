@@ -16,6 +16,7 @@ from steelyard.surfaces.cli.agent import add_agent
 from steelyard.surfaces.cli.backfilling import add_backfilling
 from steelyard.surfaces.cli.capacity import add_capacity
 from steelyard.surfaces.cli.collecting import add_collecting
+from steelyard.surfaces.cli.contesting import add_contesting
 from steelyard.surfaces.cli.doctor import add_doctor
 from steelyard.surfaces.cli.imports import add_imports
 from steelyard.surfaces.cli.language import check_language
@@ -24,6 +25,7 @@ from steelyard.surfaces.cli.output import put_out
 from steelyard.surfaces.cli.questions import add_questions
 from steelyard.surfaces.cli.reconcile import add_reconcile
 from steelyard.surfaces.cli.serving import add_serving
+from steelyard.surfaces.cli.settling import add_settling
 from steelyard.surfaces.cli.stories import add_stories
 from steelyard.surfaces.cli.upkeep import add_upkeep
 from steelyard.surfaces.shared.ports import Ports
@@ -57,6 +59,8 @@ def build(ports: Ports) -> typer.Typer:
     add_reconcile(app, ports)
     add_capacity(app, ports)
     add_money(app, ports)
+    add_settling(app, ports)
+    add_contesting(app, ports)
     add_serving(app, ports)
     add_upkeep(app, ports)
     add_doctor(app, ports)
