@@ -15,6 +15,7 @@ from steelyard.surfaces.shared.capacity_ports import Capacity
 from steelyard.surfaces.shared.doctor_ports import Doctor
 from steelyard.surfaces.shared.money_ports import Money
 from steelyard.surfaces.shared.service_ports import OneRound, Server, Started, Tokens
+from steelyard.surfaces.shared.settlement_ports import Settlement
 from steelyard.surfaces.shared.upkeep_ports import Upkeep
 
 Progress = Callable[[str, int, int], None]
@@ -25,7 +26,8 @@ Progress = Callable[[str, int, int], None]
 class ImportRequest:
     """What to import. ``kind`` None = detect per file. ``as_of`` None = inferred. ``expected_interval_us`` declares that between two
     complete listings no further apart the world was seen throughout. ``companions``: role -> file (``nodes`` of an openb trace).
-    ``all_namespaces`` declares that every listing of pods is of the whole cluster, even where it shows one namespace only, or none."""
+    ``all_namespaces`` declares that every listing of pods is of the whole cluster, even where it shows one namespace only, or none. ``declared_by``:
+    who imports, None = the user of this machine; ``may_declare``: whether that may declare prices, the tenancy tree and rates."""
 
     paths: Sequence[Path]
     kind: str | None = None
@@ -36,6 +38,8 @@ class ImportRequest:
     expected_interval_us: DurationUs | None = None
     companions: Mapping[str, Path] = field(default_factory=dict)
     all_namespaces: bool = False
+    declared_by: str | None = None
+    may_declare: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,6 +211,10 @@ def _no_money(directory: Path) -> Money:
     raise InvariantError("these ports know nothing of money")
 
 
+def _no_settlement(directory: Path) -> Settlement:
+    raise InvariantError("these ports settle nothing")
+
+
 def _no_agent(arguments: Sequence[str]) -> int:
     raise InvariantError("these ports have no node agent")
 
@@ -231,4 +239,5 @@ class Ports:
     reconciler: Callable[[Path], Reconciler] = _no_reconciler
     capacity: Callable[[Path], Capacity] = _no_capacity
     money: Callable[[Path], Money] = _no_money
+    settlement: Callable[[Path], Settlement] = _no_settlement
     agent: Callable[[Sequence[str]], int] = _no_agent
