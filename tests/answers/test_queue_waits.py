@@ -178,6 +178,15 @@ def test_nothing_is_said_of_ages_that_no_wait_was_seen_at(store: Store) -> None:
     assert found.longest_waiting_us == 61 * SECOND_US
 
 
+@pytest.mark.parametrize("count", [18, 37, 52])
+def test_waits_that_were_all_served_are_served_to_one_and_no_more(store: Store, count: int) -> None:
+    fill(store, [{"seconds": seconds} for seconds in range(1, count + 1)])
+    last = asked(store).incidence[-1]
+    assert (last.scheduled, last.abandoned) == (1.0, 0.0)
+    last = cumulative_incidence(ends([(seconds, "reserved", None) for seconds in range(1, count + 1)]))[-1]
+    assert (last.scheduled, last.abandoned) == (1.0, 0.0)
+
+
 def test_without_waits_every_figure_is_unknown(store: Store) -> None:
     fill(store, [])
     found = asked(store)

@@ -13,6 +13,7 @@ from steelyard.answers.q06_scheduling import answer as scheduling
 from steelyard.answers.tenant_words import rule_told
 from steelyard.facts.base import Fact
 from steelyard.facts.event import Event
+from steelyard.facts.node import Node
 from steelyard.facts.owner import Owner
 from steelyard.facts.refusal import Refusal
 from steelyard.facts.source_status import SourceStatus
@@ -122,6 +123,22 @@ def test_a_back_off_is_told_with_its_end_and_the_evictions_that_no_source_dates(
     assert "no source says when its quota had been reserved" in first["seconds"].reason
 
 
+def test_q6_and_why_say_alike_what_ends_a_back_off() -> None:
+    for facts in (
+        BACKED_OFF,
+        asked("w1", 0, None, phase="evicted", requeue_count=3, evictions=evicted(1, "x")) + BACKED_OFF[1:],
+    ):
+        with posted([*facts, listed(0), listed(1_000)]) as store:
+            rows = [row for row in table(scheduling(store, SchedulingSpec()), "pending") if row["stage"] == "backoff"]
+            (standing,) = table(told(store, "w1"), "standing")
+            found = [row["what_would_have_to_change"] for row in table(told(store, "w1"), "changes")]
+        assert [(row["stage"], row["what_would_have_to_change"]) for row in rows] == (
+            [("backoff", found[0])] if standing["stage"] == "backoff" else []
+        )
+        assert [row["cause"] for row in rows] == ["backoff"] * len(rows)
+    assert changes(BACKED_OFF) == ["nothing: it may be tried again from 2026-11-30T00:20:00Z on"]
+
+
 def test_a_back_off_that_is_over_is_told_as_over_and_the_request_waits_in_its_queue() -> None:
     facts = [*BACKED_OFF, *asked("w1", 0, None, seen=1_500, phase="pending", requeue_count=3, requeue_at=1_200)]
     answer = of(facts)
@@ -208,6 +225,99 @@ def test_a_gated_pod_without_a_workload_is_told_that_none_was_seen() -> None:
     (text,) = changes(facts, name="p1")
     assert text.startswith("Kueue has to make a Workload for it and admit that, and none was seen")
     assert "LocalQueue train is there" in text
+
+
+def test_a_queue_that_no_source_names_is_told_in_words() -> None:
+    labels = '{"kueue.x-k8s.io/managed":"true"}'
+    facts = [
+        pod(30, "p1", phase="Pending", node=None, gpu_count=1),
+        Owner(source="kube_api", natural_key="p1", pod_uid="p1", namespace="team-a", labels=labels, occurred_at=at(0), observed_at=at(0)),
+        condition(0, "PodScheduled", "False", uid="p1", object_kind="Pod", object_group="", reason="SchedulingGated", object_name="p1"),
+        decision(0, "not_now", uid="p1", name="p1", subject_kind="Pod", cause="gate", rule="kueue.x-k8s.io/admission", **SAID),
+    ]  # fmt: skip
+    (text,) = changes(facts, name="p1")
+    assert "whether the LocalQueue that its label names (no source tells which) is there" in text
+    short = [
+        *asked("w1", 0, None, cluster_queue=None, queue=None),
+        decision(1, "not_now", missing_milli=4_000, **SHORT),
+    ]
+    assert changes(short)[0].endswith("must become free for its queue, which no source names, its own or borrowed")
+
+
+NODES = [
+    SourceStatus(
+        source="kube_api", natural_key="nodes/100", kind="nodes", scope="cluster", complete=True, status="ok", occurred_at=at(100),
+        observed_at=at(100),
+    ),
+    Node(
+        source="kube_api", natural_key="n1", node="n1", occurred_at=at(100), observed_at=at(100),
+        extended_resources='{"capacity": {"nvidia.com/gpu": 8}}',
+    ),
+    pod(100, "p1", phase="Pending", node=None, gpu_count=9, resource_names="nvidia.com/gpu"),
+    decision(50, "not_now", uid="p1", name="p1", subject_kind="Pod", cause="capacity", details='{"reasons":{"Insufficient nvidia.com/gpu":1}}'),
+]  # fmt: skip
+
+
+def test_who_asks_for_more_than_any_node_has_is_told_so_by_why_as_by_q6() -> None:
+    with posted(NODES) as store:
+        (row,) = table(scheduling(store, SchedulingSpec()), "pending")
+        now, then = told(store, "p1"), told(store, "p1", 60)
+    (standing,) = table(now, "standing")
+    assert (standing["stage"], standing["fit"], standing["fit_basis"]) == ("scheduler", "never_fits", "nodes")
+    assert [each["what_would_have_to_change"] for each in table(now, "changes")] == [row["what_would_have_to_change"]]
+    assert row["what_would_have_to_change"].startswith("ask for fewer in one pod, or add such a node")
+    (standing,) = table(then, "standing")
+    assert (standing["fit"], standing["fit_basis"]) == ("not_now", "decision"), "what nodes have now is no word of then"
+    limits = "what queues may give and what nodes have is known as of the latest word"
+    assert [spot.startswith(limits) for spot in then.blind_spots].count(True) == 1
+    assert not any(spot.startswith(limits) for spot in now.blind_spots)
+
+
+def test_quota_of_now_is_no_limit_of_then_and_that_is_said() -> None:
+    facts = [
+        *asked("w1", 0, None, gpus=32),
+        decision(1, "not_now", missing_milli=8_000, **SHORT),
+        quota(0, nominal_milli=24_000),
+    ]
+    with posted(facts) as store:
+        now, then = told(store, "w1"), told(store, "w1", 500)
+    assert [table(each, "standing")[0]["fit"] for each in (now, then)] == ["never_fits", "not_now"]
+    assert any("2026-11-30T00:16:40Z) alone" in spot for spot in then.blind_spots)
+
+
+DOUBLED = [*asked("w1", 0, None), *asked("w1", 0, None, seen=900, object_name="other")]
+
+
+def test_an_object_whose_uid_another_has_is_told_plainly_and_counted_as_left_out() -> None:
+    with posted([*DOUBLED, listed(0), listed(1_000)]) as store:
+        (row,) = table(scheduling(store, SchedulingSpec()), "pending")
+        second = "other" if row["name"] == "w1" else "w1"
+        spots = scheduling(store, SchedulingSpec()).blind_spots
+        for name in (second, f"team-a/{second}"):
+            with pytest.raises(UsageError, match="was seen with a uid that another object has"):
+                told(store, name)
+        with pytest.raises(UsageError, match="no request is called"):
+            told(store, second, tenant="team-a")
+    assert any(spot.startswith("1 more objects carry the uid of another") for spot in spots)
+    with posted([*DOUBLED, decision(5, "not_now", uid="u8", name=second, **SHORT)]) as store:
+        assert any("was seen with a uid that another object has" in spot for spot in told(store, second).blind_spots)
+        assert not any("no object of it was seen" in spot for spot in told(store, second).blind_spots)
+
+
+def test_a_limit_that_cannot_be_read_is_said_by_why_and_by_q6() -> None:
+    limit = quota(500, nominal_milli=8_000, parent="research", refused="borrowing_limit")
+    facts = [*asked("w1", 0, None, gpus=12), limit, quota(500, "lender", nominal_milli=64_000, parent="research")]
+    text = "whether its queue can ever give 12 nvidia.com/gpu is not known: its borrowing limit cannot be read and has to be written anew"
+    with posted([*facts, listed(0), listed(1_000)]) as store:
+        q6 = scheduling(store, SchedulingSpec())
+        why = told(store, "w1")
+    (row,) = table(q6, "pending")
+    assert (row["fit"], row["what_would_have_to_change"]) == (Unknown(text), text)
+    assert [each["what_would_have_to_change"] for each in table(why, "changes")] == [text]
+    assert table(why, "standing")[0]["fit"] == Unknown(text)
+    limits = {row["queue"]: row["borrowing_limit"] for row in table(q6, "quota_now") if row["kind"] == "cluster_queue"}
+    assert limits["lender"] is None
+    assert isinstance(limits["gpus"], Unknown)
 
 
 HEARD = [

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from steelyard.answers.reading import Reading, Record
-from steelyard.answers.story_change import Change, beyond_all_nodes, changes, fit_of, standing_word
+from steelyard.answers.story_change import Change, beyond_all_nodes, changes, fit_of, limit_not_read, standing_word
 from steelyard.answers.story_lines import demand_of_word
 from steelyard.answers.story_state import backoff_of, changes_of_state
 from steelyard.primitives.i18n import _
@@ -40,6 +40,8 @@ class Standing:
     word: Record | None = None
     fit: str | None = None
     fit_basis: str | None = None
+    fit_unknown: str | None = None
+    """Why it is not known whether it can ever fit, where a limit of its queue could not be read."""
     changes: Sequence[Change] = ()
     remaining: Mapping[str, DurationUs | Unknown] = field(default_factory=dict)
     compared_count: int = 0
@@ -175,6 +177,8 @@ def _standing(reading: Reading, demand: Record, wait: Record, told: Told) -> Sta
         found.changes = changes(
             found.word, demand, found.stage, quota, found.queue, confined=told.confined, quota_fit=fit
         )
+        if fit is not None and fit["unread"] is not None:
+            found.fit_unknown = limit_not_read(fit)
         if beyond is not None:
             found.fit, found.fit_basis = "never_fits", "nodes"
             found.changes = [Change(beyond, basis=_("the nodes"))]

@@ -253,6 +253,8 @@ def _standing_table(standings: Sequence[Standing], at: Instant) -> Table:
 
 
 def _no_fit(standing: Standing) -> Value:
+    if standing.fit_unknown is not None:
+        return Unknown(standing.fit_unknown)
     if standing.is_waiting and standing.stage != "backoff":
         return Unknown(_("nobody said why it waits"))
     return Unknown(_("room is not what keeps it: {state}").format(state=state_word(standing.stage)))

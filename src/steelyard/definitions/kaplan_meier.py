@@ -83,7 +83,10 @@ def remaining_quantile(ends: Sequence[Ends], age_us: DurationUs, p: float) -> Du
 
 
 def cumulative_incidence(ends: Iterable[Ends]) -> list[Incidence]:
-    """How waits end, at each time at which one does: scheduled and abandoned compete, so neither is censored for the other."""
+    """How waits end, at each time at which one does: scheduled and abandoned compete, so neither is censored for the other.
+
+    Each is its part of all that ended, so that no rounding of a sum makes it more than all.
+    """
     found: list[Incidence] = []
     survival, scheduled, abandoned = 1.0, 0.0, 0.0
     for at, at_risk in _at_risk(ends):
@@ -91,7 +94,8 @@ def cumulative_incidence(ends: Iterable[Ends]) -> list[Incidence]:
             scheduled += survival * at.events / at_risk
             abandoned += survival * at.abandoned / at_risk
             survival *= (at_risk - at.events - at.abandoned) / at_risk
-            found.append(Incidence(at.time_us, scheduled, abandoned))
+            ended, both = 1.0 - survival, scheduled + abandoned
+            found.append(Incidence(at.time_us, ended * (scheduled / both), ended * (abandoned / both)))
     return found
 
 
