@@ -189,11 +189,17 @@ UNREAD: dict[str, tuple[list[Fact], str | None, str | None]] = {
         [asks(9), WAITS_IT_SAYS, quota(nominal_milli=8000, refused="borrowing_limit,lending_limit")], "never_fits", None
     ),
     "a Volcano queue's capability": (
-        [asks(16, **VOLCANO), quota("prod", "volcano_queue", refused="capability", parent="all"), quota("all", "volcano_queue", capability_milli=64_000)],
+        [
+            asks(16, **VOLCANO), quota("prod", "volcano_queue", refused="capability", parent="all"),
+            quota("all", "volcano_queue", capability_milli=64_000),
+        ],
         None, "capability",
     ),
     "and that of the queue above it": (
-        [asks(16, **VOLCANO), quota("prod", "volcano_queue", capability_milli=32_000, parent="all"), quota("all", "volcano_queue", refused="capability")],
+        [
+            asks(16, **VOLCANO), quota("prod", "volcano_queue", capability_milli=32_000, parent="all"),
+            quota("all", "volcano_queue", refused="capability"),
+        ],
         None, "capability",
     ),
 }  # fmt: skip
