@@ -12,14 +12,14 @@ from typing import Any, Final, Literal
 
 from steelyard.app.notifying import deliver, target_of
 from steelyard.app.settlement_settings import WebhookSetting
-from steelyard.app.settlement_views import Views
+from steelyard.app.settlement_views import Style, Views
 from steelyard.primitives.clock import Clock
 from steelyard.primitives.errors import UsageError
 from steelyard.primitives.i18n import _
 from steelyard.primitives.instant import parse_instant
 from steelyard.settlement import budgets, disputes
 from steelyard.settlement.closing import CloseRequest, close, report_json
-from steelyard.settlement.documents import Documents, Format
+from steelyard.settlement.documents import Format
 from steelyard.settlement.drilling import find_line
 from steelyard.settlement.notices import add_notice
 from steelyard.settlement.registers import statement_rows
@@ -36,7 +36,7 @@ class Office:
 
     directory: Path
     rules: SettlementRules
-    documents: Documents
+    style: Style
     formats: tuple[Format, ...]
     webhook: WebhookSetting | None
     clock: Clock
@@ -66,12 +66,12 @@ class Acts:
         accepted = {str(code): str(reason) for code, reason in dict(act.body.get("accepted", {})).items()}
         if accepted:
             _need(act, self._office.rules.approvers.get("waiver", CLOSERS))
+        office = self._office
         request = CloseRequest(
-            act.key or "", _actor(act), bool(act.body.get("shadow", False)), accepted, self._office.formats
+            act.key or "", _actor(act), bool(act.body.get("shadow", False)), accepted, office.formats, office.style.now
         )
-        report = close(
-            self._store, self._office.directory, self._office.rules, request, self._office.documents, self._office.clock
-        )
+        documents = office.style.written(office.style.now)
+        report = close(self._store, office.directory, office.rules, request, documents, office.clock)
         found = report_json(report)
         if self._office.webhook is None:
             return found
@@ -86,7 +86,7 @@ class Acts:
         line_id, number = str(act.body["line"]), act.body.get("number")
         with self._store.reader() as view:
             views = Views(
-                view, self._office.directory, self._office.rules, self._office.documents, self._office.clock.now()
+                view, self._office.directory, self._office.rules, self._office.style, self._office.clock.now()
             )
             for label in dict.fromkeys(
                 row.label for row in reversed(statement_rows(view, None, act.tenant)) if not row.shadow

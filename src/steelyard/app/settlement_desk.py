@@ -16,9 +16,10 @@ from typing import Any, TypeVar
 
 from steelyard.app.asking import check_posted
 from steelyard.app.declaring import machine_user
+from steelyard.app.document_settings import DocumentsSetting
 from steelyard.app.settings import Settings
 from steelyard.app.settlement_acts import Acts, Office
-from steelyard.app.settlement_views import Views
+from steelyard.app.settlement_views import Style, Views
 from steelyard.primitives.clock import Clock, WallClock
 from steelyard.primitives.errors import StoreFailed, StoreLocked
 from steelyard.primitives.instant import HOUR_US, MINUTE_US
@@ -66,14 +67,12 @@ class OpenedSettlement:
         reading: Callable[[], AbstractContextManager[Store]],
         directory: Path,
         settings: Settings,
-        documents: Documents,
         clock: Clock,
     ) -> None:
         self._writing = writing
         self._reading = reading
         self._directory = directory
         self._settings = settings
-        self._documents = documents
         self._clock = clock
         self._acting = threading.Lock()
 
@@ -94,8 +93,8 @@ class OpenedSettlement:
             office = Office(
                 self._directory,
                 settlement_rules(self._settings),
-                self._documents,
-                money.documents,
+                style_of(self._settings),
+                money.formats,
                 money.webhook,
                 self._clock,
             )
@@ -104,7 +103,9 @@ class OpenedSettlement:
     def _seen(self, see: Callable[[Views], T]) -> T:
         with self._reading() as store, store.reader() as view:
             check_posted(view, self._directory, "price_line", "tenancy_pod")
-            views = Views(view, self._directory, settlement_rules(self._settings), self._documents, self._clock.now())
+            views = Views(
+                view, self._directory, settlement_rules(self._settings), style_of(self._settings), self._clock.now()
+            )
             return see(views)
 
 
@@ -112,7 +113,7 @@ class OwnSettlement(OpenedSettlement):
     """Over the file of a directory that nobody serves; a close that was cut off is brought to its end first, where we may write."""
 
     def __init__(self, directory: Path, settings: Settings, clock: Clock | None = None) -> None:
-        super().__init__(self._opened, self._looked, directory, settings, documents_of(settings), clock or WallClock())
+        super().__init__(self._opened, self._looked, directory, settings, clock or WallClock())
 
     @contextmanager
     def _opened(self) -> Iterator[Store]:
@@ -139,11 +140,13 @@ def served_settlement(store: Store, directory: Path, settings: Settings, clock: 
         yield store
 
     recover(store, directory)
-    return OpenedSettlement(shared, shared, directory, settings, documents_of(settings), clock)
+    return OpenedSettlement(shared, shared, directory, settings, clock)
 
 
-def documents_of(settings: Settings) -> Documents:
-    """Who writes statements down."""
-    from steelyard.surfaces.reports.document_set import DocumentSet
+def style_of(settings: Settings) -> Style:
+    """Who writes statements down, and in which style; a snapshot keeps the style, so that it can be rendered again after the settings changed."""
 
-    return DocumentSet()
+    def written(style: str) -> Documents:
+        return DocumentsSetting.model_validate_json(style).documents()
+
+    return Style(settings.documents.model_dump_json(), written)

@@ -132,7 +132,7 @@ class WebhookSetting(BaseModel):
 
 class SettlementSetting(BaseModel):
     """``currency``: of statements; None = what the price book is in. ``time_zone``: by which the estate's periods begin and end. ``approvers``: what
-    has to be approved -> roles that may."""
+    has to be approved -> roles that may. ``formats``: of the documents that a close writes."""
 
     model_config = _STRICT
 
@@ -147,7 +147,7 @@ class SettlementSetting(BaseModel):
     late_after_hours: float = Field(default=24, ge=0, le=8_784, allow_inf_nan=False)
     budget_alerts_percent: tuple[_Percent, ...] = Field(default=(80, 100), max_length=20)
     approvers: dict[Approval, tuple[_Role, ...]] = Field(default_factory=dict)
-    documents: tuple[Format, ...] = FORMATS
+    formats: tuple[Format, ...] = FORMATS
     webhook: WebhookSetting | None = None
 
     @field_validator("time_zone")

@@ -43,6 +43,14 @@ _FORMATS: Final[Mapping[DocumentFormat, tuple[Format, str]]] = {
 
 
 @dataclass(frozen=True, slots=True)
+class Style:
+    """``now``: the style of documents by the settings of now, as JSON. ``written``: who writes in a style."""
+
+    now: str
+    written: Callable[[str], Documents]
+
+
+@dataclass(frozen=True, slots=True)
 class Scope:
     """A period that statements are looked at in. ``row`` None: it is open. ``rules``: of the close, where it is closed."""
 
@@ -55,13 +63,11 @@ class Scope:
 class Views:
     """All looks over one view of the store; made anew for each."""
 
-    def __init__(
-        self, store: Store, directory: Path, rules: SettlementRules, documents: Documents, now: Instant
-    ) -> None:
+    def __init__(self, store: Store, directory: Path, rules: SettlementRules, style: Style, now: Instant) -> None:
         self._store = store
         self._directory = directory
         self._rules = rules
-        self._documents = documents
+        self._style = style
         self._now = now
 
     def look(self, look: Look) -> dict[str, Any]:
@@ -104,7 +110,7 @@ class Views:
             def write(self, name: str, content: bytes) -> None:
                 kept[name] = content
 
-        self._documents.write(statement, Memory(), [written])
+        self._style.written(self._style.now).write(statement, Memory(), [written])
         return kept[name]
 
     def found(self, look: Look) -> tuple[Scope, list[Statement]]:
@@ -175,9 +181,11 @@ class Views:
         scope = self.scope(look)
         if scope.row is None or scope.folder is None:
             raise UsageError(_("{label} is not closed: there is nothing to verify").format(label=scope.label))
+        manifest = read_manifest(scope.folder)
         with TemporaryDirectory() as scratch:
-            found = differences(self._store, scope.folder, scope.row.manifest_sha256, self._documents, Path(scratch))
-        files = len(read_manifest(scope.folder).files)
+            documents = self._style.written(manifest.document_style or self._style.now)
+            found = differences(self._store, scope.folder, scope.row.manifest_sha256, documents, Path(scratch))
+        files = len(manifest.files)
         return {
             "period": scope.label,
             "shadow": look.shadow,

@@ -69,13 +69,15 @@ from steelyard.store.scratch import scratch_beside
 
 @dataclass(frozen=True, slots=True)
 class CloseRequest:
-    """What is to be closed, by whom. ``accepted``: codes of blockers that are waived -> why. ``formats``: of documents."""
+    """What is to be closed, by whom. ``accepted``: codes of blockers that are waived -> why. ``formats``, ``document_style``:
+    of documents, the latter as ``app`` reads it."""
 
     label: str
     actor: str
     shadow: bool = False
     accepted: Mapping[str, str] = field(default_factory=dict)
     formats: Sequence[Format] = FORMATS
+    document_style: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,6 +243,7 @@ def _freeze(
             files=entries(scratch),
             formats=[each for each in request.formats if each not in left_out],
             left_out=left_out,
+            document_style=request.document_style,
         )
     write_whole(scratch / MANIFEST, encoded(manifest))
     sync(scratch)

@@ -87,6 +87,7 @@ class Manifest:
     files: Sequence[FileEntry]
     formats: Sequence[str] = ()
     left_out: Mapping[str, str] = field(default_factory=dict)
+    document_style: str = ""
 
     def settlement_rules(self) -> SettlementRules:
         """The rules of the close."""
