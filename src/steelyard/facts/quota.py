@@ -15,7 +15,8 @@ class Quota(Fact, frozen=True, kw_only=True):
     which for a limit means unlimited. nominal: what is the queue's own. deserved, guarantee, capability: Volcano's three. reserved, used,
     borrowed, inqueue, pending, idle: as the controller or the trace claims them. refused: which of these amounts were written and could not
     be read, in the order of the alphabet, separated by commas (``borrowing_limit,nominal``): they are None, and no limit of theirs is unlimited;
-    None = none of them. interval_us: so long the row speaks at most, where a source has a step of its own (a trace); None = as long as its listing or watch does.
+    None = none of them. interval_us: so long the row speaks at most, where a source has a step of its own (a trace); None = as long as its listing
+    or watch does.
     """
 
     TABLE: ClassVar[str] = "quota"
