@@ -240,8 +240,8 @@ def test_compressed_files_are_read_like_plain_ones(tmp_path: Path) -> None:
         ({"kind": "Event", "apiVersion": "audit.k8s.io/v1", "auditID": "1"}, "source_malformed", "known stage"),
         ({"request_throughput": 1.0, "completed": 3}, "kind_not_supported", "benchmark"),
         (listing({"apiVersion": "v1", "kind": "ConfigMap"}), "kind_not_supported", "ConfigMap"),
-        ({"something": "else"}, "unrecognised_file", "KIND if you know it, one of audit_log, helios,"),
-        ("a page of prose\n", "unrecognised_file", "KIND if you know it, one of audit_log, helios,"),
+        ({"something": "else"}, "unrecognised_file", "KIND if you know it, one of audit_log, bill,"),
+        ("a page of prose\n", "unrecognised_file", "KIND if you know it, one of audit_log, bill,"),
         (
             "id,log\n1,NVRM: Xid (PCI:0000:dc:00): 45, pid=1, x\n2,fallen off the bus\n",
             "unrecognised_file",

@@ -19,12 +19,13 @@ HEAD_CHARACTERS: Final = 65_536
 
 JSON: Final = "json"
 LINES: Final = "lines"
+BINARY: Final = "binary"
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A kind of file. ``shape``: JSON documents, or lines (each within the line limit). ``by_place``: its text names cards only by index
-    or address, so it is read after the files that tell which card that is. ``advice``: there is no reader; do this instead."""
+    """A kind of file. ``shape``: JSON documents, lines (each within the line limit), or bytes that are no text. ``by_place``: its text names
+    cards only by index or address, so it is read after the files that tell which card that is. ``advice``: there is no reader; do this instead."""
 
     name: str
     shape: str
@@ -70,6 +71,13 @@ KINDS: Final[Mapping[str, Kind]] = {
         Kind("kubernetes_yaml", LINES, advice="export it again with `kubectl get ... -o json`"),
         Kind("audit_log", JSON),
         Kind("metrics_text", LINES),
+        Kind("price_book", LINES),
+        Kind("tenancy", LINES),
+        Kind("exchange_rates", LINES),
+        Kind("service_use", LINES),
+        Kind("service_log", JSON),
+        Kind("bill", LINES),
+        Kind("bill_parquet", BINARY),
         Kind("benchmark_result", JSON, advice="benchmark results are not read yet"),
     )
 }
@@ -86,6 +94,10 @@ ALIASES: Final[Mapping[str, str]] = {
     "nvidia-smi": "nvidia_smi",
     "dmesg": "kernel_log",
     "prometheus": "metrics_text",
+    "prices": "price_book",
+    "rates": "exchange_rates",
+    "focus": "bill",
+    "litellm": "service_log",
 }
 
 _YAML: Final = re.compile(
@@ -121,12 +133,13 @@ def kind_named(name: str) -> Kind:
     return kind
 
 
-_JSON: Final = re.compile(r"\s*[{\[]")
+_JSON: Final = re.compile(r"\s*(?:\{|\[(?!\[\s*(?:prices|discounts|weights)\s*\]\]))")
 _LOG_STAMP: Final = re.compile(r"\s*\[(?: {0,8}\d{1,10}\.\d{1,9}\]|[A-Z][a-z]{2} |\.{3}\])")
 
 
 def looks_like_json(head: str) -> bool:
-    """Whether the first character opens a JSON object or array. A kernel log opens with ``[ 12.345678]``, ``[Sun Feb 23`` or ``[...]``."""
+    """Whether the first character opens a JSON object or array. A kernel log opens with ``[ 12.345678]``, ``[Sun Feb 23`` or ``[...]``, a price
+    book in TOML with ``[[prices]]``."""
     return _JSON.match(head) is not None and _LOG_STAMP.match(head) is None
 
 
@@ -137,6 +150,8 @@ def detect_json(document: Any) -> Kind | None:
     sample = document[0] if isinstance(document, list) and document else document
     if not isinstance(sample, dict):
         return None
+    from steelyard.sources.money import is_service_log
+
     version, kind = sample.get("apiVersion"), sample.get("kind")
     if isinstance(version, str) and version.startswith("audit.k8s.io/"):
         return KINDS["audit_log"]
@@ -145,6 +160,8 @@ def detect_json(document: Any) -> Kind | None:
     listing = sample.get("list") if isinstance(sample.get("list"), dict) else sample
     if isinstance(listing, dict) and ({"pod_resources", "podResources"} & listing.keys()):
         return KINDS["pod_resources"]
+    if is_service_log(sample):
+        return KINDS["service_log"]
     if any(keys <= sample.keys() for keys in _BENCHMARK_KEYS):
         return KINDS["benchmark_result"]
     return None
@@ -170,10 +187,12 @@ def smi_form(head: str) -> str | None:
 
 def _detect_csv(head: str) -> Kind | None:
     from steelyard.sources.helios import MINUTE_COLUMNS, is_day_header
+    from steelyard.sources.money import sniff_money
     from steelyard.sources.openb import NODE_COLUMNS, POD_COLUMNS
     from steelyard.sources.site_csv import sniff_site_csv
 
-    line = next((line for line in head.lstrip("\ufeff").splitlines() if line.strip() and not line.startswith("#")), "")
+    lines = head.lstrip("\ufeff").splitlines()
+    line = next((line for line in lines if line.strip() and not line.startswith(("#", "sep="))), "")
     delimiter = max((",", ";", "\t", "|"), key=line.count)
     header = tuple(name.strip().strip('"') for name in line.split(delimiter))
     if set(POD_COLUMNS) <= set(header):
@@ -182,11 +201,15 @@ def _detect_csv(head: str) -> Kind | None:
         return KINDS["openb_nodes"]
     if set(MINUTE_COLUMNS) <= set(header) or is_day_header(header):
         return KINDS["helios"]
-    named = sniff_site_csv(header)
+    named = sniff_money(header) or sniff_site_csv(header)
     return KINDS[named] if named else None
 
 
 def _detect_marks(head: str) -> Kind | None:
+    from steelyard.sources.money import is_toml_book
+
+    if is_toml_book(head):
+        return KINDS["price_book"]
     if _YAML.match(head):
         return KINDS["kubernetes_yaml"]
     if _is_kernel_log(head):

@@ -25,6 +25,7 @@ from steelyard.app.dating import (
     as_of_files,
     disagreements,
 )
+from steelyard.app.declaring import Spec, intend, machine_user
 from steelyard.app.demo_mark import refuse_in_demo
 from steelyard.app.detect import KINDS
 from steelyard.app.kubernetes_objects import KubernetesObjects, all_readers
@@ -48,6 +49,7 @@ from steelyard.primitives.instant import AT_OBSERVATION, DAY_US, INSTANT_MAX, In
 from steelyard.sources.shared.context import ReadContext
 from steelyard.store import AppendResult, Store
 from steelyard.store.columns import join, settle
+from steelyard.surfaces.shared.money_ports import DECLARED_KINDS
 from steelyard.surfaces.shared.ports import FileReport, ImportReport, ImportRequest, Progress
 
 IMPORTED: Final = "imported"
@@ -150,13 +152,13 @@ class FileImporter:
         done = 0
         for each in parsed:
             progress(_("reading"), done, len(files))
-            if self._parse(each, self._context(request, each.file), batch, deferring=True):
+            if self._parse(each, request, batch, deferring=True):
                 done += 1
             else:
                 later.append(each)
         for each in later:
             progress(_("reading"), done, len(files))
-            self._parse(each, self._context(request, each.file), batch, deferring=False)
+            self._parse(each, request, batch, deferring=False)
             done += 1
         self._read_across(parsed, batch, request)
         for each in parsed:
@@ -164,8 +166,9 @@ class FileImporter:
         progress(_("reading"), len(files), len(files))
         return parsed
 
-    def _parse(self, into: ParsedFile, ctx: ReadContext, batch: Batch, *, deferring: bool) -> bool:
+    def _parse(self, into: ParsedFile, request: ImportRequest, batch: Batch, *, deferring: bool) -> bool:
         """Read one file into ``into``; False where it has to wait for the others."""
+        ctx = self._context(request, into.file)
         try:
             now = self._clock.now()
             content = read_content(into.file, ctx.settings.decompressed_bytes_max, now)
@@ -175,6 +178,11 @@ class FileImporter:
             detected = detect(content, KINDS[into.file.kind] if into.file.kind else None)
             if deferring and detected.by_place:
                 return False
+            if detected.kind.name in DECLARED_KINDS and not request.may_declare:
+                into.kind = detected.kind.name
+                raise FileRefused(
+                    "not_allowed", "what is declared of money comes in by the roles finance and admin alone"
+                )
             facts = read_file(content, detected, into, ctx, batch)
             del content
             _add_guarded(into, facts, ctx)
@@ -203,11 +211,23 @@ class FileImporter:
         self, store: Store, together: Sequence[tuple[ParsedFile, AsOf]], request: ImportRequest
     ) -> list[FileReport]:
         """Append what these files hold, in one transaction."""
+        with store.transaction():  # what version a declaration is, is only known while nobody else writes
+            return self._append(store, together, request)
+
+    def _append(
+        self, store: Store, together: Sequence[tuple[ParsedFile, AsOf]], request: ImportRequest
+    ) -> list[FileReport]:
         counted, files = [], []
         for parsed, as_of in together:
-            counted.append(parsed.facts_count)
             ctx = self._context(request, parsed.file)
-            if parsed.sha256 is not None:
+            holds_already = False
+            if parsed.declared is not None:
+                spec = Spec(as_of.instant, declared_by=request.declared_by or machine_user(), revives=False)
+                intended = intend(store, parsed.declared, spec, ctx)
+                holds_already = intended.unchanged
+                parsed.add(intended.facts, ctx)
+            counted.append(parsed.facts_count)
+            if parsed.sha256 is not None and not holds_already:
                 parsed.add([_import_file(parsed, as_of, ctx)], ctx)
             tables = {fact: settle(fact, join(parts), as_of.instant) for fact, parts in parsed.tables.items()}
             parsed.tables.clear()
@@ -220,11 +240,13 @@ class FileImporter:
 
 
 def _batches(files: Sequence[tuple[ParsedFile, AsOf]]) -> Iterator[list[tuple[ParsedFile, AsOf]]]:
-    """The files in order, as many together as fit in one transaction; a big one is alone."""
+    """The files in order, as many together as fit in one transaction; a big one is alone, and one that declares a version, which the next
+    one is numbered after."""
     batch: list[tuple[ParsedFile, AsOf]] = []
     facts_count = 0
     for each in files:
-        if batch and (len(batch) >= FILES_AT_ONCE or facts_count + each[0].facts_count > FACTS_AT_ONCE):
+        alone = each[0].declared is not None or (bool(batch) and batch[-1][0].declared is not None)
+        if batch and (alone or len(batch) >= FILES_AT_ONCE or facts_count + each[0].facts_count > FACTS_AT_ONCE):
             yield batch
             batch, facts_count = [], 0
         batch.append(each)
@@ -286,8 +308,7 @@ def _add_guarded(into: ParsedFile, facts: Iterable[Fact], ctx: ReadContext) -> N
 
 
 def _status(parsed: ParsedFile, result: AppendResult) -> str:
-    usable = parsed.usable_count - (parsed.sha256 is not None)
-    if not usable and parsed.findings:
+    if parsed.usable_count <= (parsed.sha256 is not None) and parsed.findings:
         return REFUSED
     return IMPORTED if result.new else UNCHANGED
 

@@ -15,9 +15,12 @@ from dataclasses import dataclass, field
 from itertools import chain, islice
 from typing import Any, Final
 
+from steelyard.app.declaring import DeclaredFile, read_declared
 from steelyard.app.detect import (
+    BINARY,
     HEAD_CHARACTERS,
     JSON,
+    KINDS,
     Detected,
     Kind,
     detect_json,
@@ -31,9 +34,11 @@ from steelyard.app.kubernetes_objects import KubernetesObjects, Later
 from steelyard.app.reading import Content, FileRefused, InputFile, is_binary, to_text, to_utf8
 from steelyard.app.refusals import SHOWN_MAX, SOURCE, malformed, more
 from steelyard.facts.base import Fact
+from steelyard.facts.bill_line import BillLine
 from steelyard.facts.device import Device
 from steelyard.facts.finding import Finding
 from steelyard.facts.process_sample import ProcessSample
+from steelyard.facts.service_use import ServiceUse
 from steelyard.facts.unit import Unit
 from steelyard.primitives.errors import InvariantError, SourceMalformed
 from steelyard.primitives.i18n import ngettext
@@ -41,11 +46,15 @@ from steelyard.primitives.instant import DAY_US, Instant
 from steelyard.sources.shared.context import ReadContext
 from steelyard.sources.shared.device_directory import DeviceDirectory
 from steelyard.store.columns import Stamps, by_class, fitting, stamps_of
+from steelyard.surfaces.shared.money_ports import DECLARED_KINDS, DeclaredKind
 
 DEADLINES: Final = frozenset(
     {"valid_from_at", "valid_to_at", "warranty_to_at", "purchased_at", "deletion_at", "requeue_at"}
 )
 """Instant columns that are agreed or planned, not seen: they say nothing about when a dump was made."""
+
+UNDATED: Final = frozenset({ServiceUse, BillLine})
+"""Facts of periods, which end beyond what a dump shows: they say nothing about when one was made either."""
 
 FUTURE_US: Final = DAY_US
 """A stamp later than this after the file's own time is a broken clock, not the snapshot's instant."""
@@ -56,12 +65,15 @@ UNREADABLE: Final = "unknown"
 NO_ROWS: Final = "no_rows"
 """The code of a table's finding that it has a header alone."""
 
-TABLES: Final = frozenset({"openb", "openb_nodes", "helios", "inventory", "holdings"})
+TABLES: Final = frozenset({"openb", "openb_nodes", "helios", "inventory", "holdings", "service_use", "bill"})
 SMI_TABLES: Final = frozenset({"smi_query_gpu", "smi_compute_apps", "smi_accounted_apps"})
 """Kinds of file, and forms of nvidia-smi, that are a header with rows below it."""
 
 _SAID: Final = re.compile(r"^[ \t]*[^#\s]", re.MULTILINE)
 """The beginning of a line that is neither blank nor a comment."""
+
+PARQUET: Final = b"PAR1"
+"""How a Parquet file begins."""
 
 _ROWS_AT_ONCE: Final = 200_000
 
@@ -69,7 +81,8 @@ _ROWS_AT_ONCE: Final = 200_000
 @dataclass(slots=True)
 class ParsedFile:
     """What one file yielded. ``tables``: fact class -> its rows in columns, AT_OBSERVATION still in them. ``latest``: its latest plausible stamp.
-    ``first_trouble``: the first line that could not be read, or that there are none to read."""
+    ``first_trouble``: the first line that could not be read, or that there are none to read. ``declared``: what it declares,
+    to be numbered when it is stored."""
 
     file: InputFile
     kind: str = UNREADABLE
@@ -83,6 +96,7 @@ class ParsedFile:
     first_finding: str | None = None
     first_trouble: str | None = None
     latest: Instant | None = None
+    declared: DeclaredFile | None = None
     later: Later = field(default_factory=Later)
 
     @property
@@ -125,6 +139,7 @@ class ParsedFile:
         found = [
             stamps_of(fact, table, self.modified_at + FUTURE_US, DEADLINES)
             for fact, tables in self.tables.items()
+            if fact not in UNDATED
             for table in tables
         ]
         self.latest = max((stamps.latest for stamps in found if stamps.latest is not None), default=None)
@@ -197,11 +212,13 @@ class Batch:
 def detect(content: Content, forced: Kind | None) -> Detected:
     """The kind of a file by its head; JSON is only told apart from text (``UNDECIDED``). Raises FileRefused where it is no known kind."""
     head = to_text(content.data[: 4 * HEAD_CHARACTERS])[0][:HEAD_CHARACTERS]
-    if forced is not None:
+    if forced is not None and not (forced.name == "bill" and content.data.startswith(PARQUET)):
         form = smi_form(head) if forced.name == "nvidia_smi" else None
         if forced.name == "nvidia_smi" and form is None:
             raise FileRefused("unrecognised_file", "expected an output of nvidia-smi, found none of its forms")
         return Detected(forced, form, head if form is not None else None)
+    if content.data.startswith(PARQUET):
+        return Detected(KINDS["bill_parquet"])
     if is_binary(content.data[:4096]):
         raise FileRefused("binary_file", "expected text or JSON, found binary data")
     if looks_like_json(head):
@@ -234,7 +251,41 @@ def read_file(content: Content, detected: Detected, into: ParsedFile, ctx: ReadC
     if detected.kind.shape == JSON:
         return _read_json(to_utf8(content.data), detected.kind, into, ctx, batch)
     _refuse_without_reader(detected.kind)
-    return _read_text(content.data, detected, ctx, batch)
+    declared = next((kind for kind in DECLARED_KINDS if kind == detected.kind.name), None)
+    if declared is not None:
+        return _read_declared(content, declared, into, ctx)
+    if detected.kind.shape == BINARY:
+        from steelyard.sources.money import read_bill_parquet
+
+        return read_bill_parquet(content.data, content.sha256, ctx)
+    return _read_text(content, detected, ctx, batch)
+
+
+def _read_declared(content: Content, kind: DeclaredKind, into: ParsedFile, ctx: ReadContext) -> Iterator[Finding]:
+    """Keep what a file declares, to be numbered when it is stored; or a finding for each line that is refused, and then nothing of it is kept."""
+    text, replaced_count = to_text(content.data)
+    if replaced_count:
+        yield _invalid_utf8(ctx)
+        yield _nothing_declared(ctx, 1)
+        return
+    file, kept, count = read_declared(kind, text, content.sha256, ctx)
+    if not count:
+        into.declared = file
+        return
+    for refusal in kept:
+        yield malformed(ctx, refusal)
+    yield _nothing_declared(ctx, count)
+
+
+def _nothing_declared(ctx: ReadContext, count: int) -> Finding:
+    return ctx.finding(
+        SOURCE,
+        "nothing_declared",
+        f"file {ctx.file}",
+        "a file that declares something is taken whole or not at all: nothing of it holds",
+        severity="error",
+        evidence={"refused_count": count},
+    )
 
 
 def _refuse_without_reader(kind: Kind) -> None:
@@ -276,6 +327,10 @@ def _of_documents(
         from steelyard.app.audit import read_audit
 
         return read_audit(documents, ctx)
+    if kind.name == "service_log":
+        from steelyard.sources.money import read_service_log
+
+        return read_service_log(documents, ctx)
     return _pod_resources(documents, ctx, batch)
 
 
@@ -316,10 +371,10 @@ def _no_rows(detected: Detected, ctx: ReadContext) -> Finding:
     return ctx.finding(SOURCE, NO_ROWS, f"file {ctx.file}", text, severity=severity)
 
 
-def _read_text(data: bytes, detected: Detected, ctx: ReadContext, batch: Batch) -> Iterator[Fact]:
+def _read_text(content: Content, detected: Detected, ctx: ReadContext, batch: Batch) -> Iterator[Fact]:
     """The facts of a text file of a known kind."""
     kind = detected.kind
-    text, replaced_count = to_text(data)
+    text, replaced_count = to_text(content.data)
     if replaced_count:
         yield _invalid_utf8(ctx)
     if (kind.name in TABLES or detected.smi_form in SMI_TABLES) and _is_header_alone(text):
@@ -349,6 +404,14 @@ def _read_text(data: bytes, detected: Detected, ctx: ReadContext, batch: Batch) 
         from steelyard.app.metric_readers import read_metrics_text
 
         yield from batch.note(read_metrics_text(text, ctx))
+    elif kind.name == "service_use":
+        from steelyard.sources.money import read_service_use
+
+        yield from read_service_use(text, ctx)
+    elif kind.name == "bill":
+        from steelyard.sources.money import read_bill_csv
+
+        yield from read_bill_csv(text, content.sha256, ctx)
     elif kind.name in ("inventory", "holdings"):
         from steelyard.sources.site_csv import read_holdings, read_inventory
 

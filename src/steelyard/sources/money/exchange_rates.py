@@ -80,3 +80,10 @@ def _rate(entry: Entry, ctx: ReadContext, seen: dict[tuple[str, int], Entry], de
         rate_nano=rate,
         declared_by=entry.get("declared_by") or declared_by,
     )
+
+
+def is_rates_header(names: Collection[str]) -> bool:
+    """Whether a header's names (in small letters) are those of a list of rates."""
+    return "rate" in names and all(
+        {column, *_KNOWN[column]} & set(names) for column in ("base_currency", "quote_currency", "valid_from")
+    )

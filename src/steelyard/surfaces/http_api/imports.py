@@ -10,7 +10,7 @@ import asyncio
 import shutil
 import tempfile
 from collections.abc import AsyncIterator, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, BinaryIO, Final
 
@@ -19,7 +19,7 @@ from starlette.concurrency import run_in_threadpool
 
 from steelyard.primitives.errors import SourceMalformed
 from steelyard.primitives.i18n import _
-from steelyard.surfaces.http_api.admission import OPERATORS
+from steelyard.surfaces.http_api.admission import FINANCE, OPERATORS, declarer_of, principal_of
 from steelyard.surfaces.http_api.endpoint import Endpoint
 from steelyard.surfaces.http_api.parameters import ImportParameters
 from steelyard.surfaces.http_api.problems import Problem, json_response
@@ -47,7 +47,11 @@ def import_endpoints(ports: ServerPorts) -> Iterator[Endpoint]:
     turn, spooling = asyncio.Semaphore(1), asyncio.Semaphore(UPLOADS_MAX)
 
     async def import_files(request: Request, parameters: Annotated[ImportParameters, Query()]) -> Response:
-        wanted = parameters.request()
+        wanted = replace(
+            parameters.request(),
+            declared_by=declarer_of(request, ports.tokens),
+            may_declare=principal_of(request).role in FINANCE,
+        )
         if spooling.locked():
             raise Problem("busy", _("other imports are under way: try again soon"), retry_after_seconds=5)
         async with spooling:
