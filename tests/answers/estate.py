@@ -44,7 +44,7 @@ def others_ddl() -> tuple[str, ...]:
         for schema, table, column, kind in posted.rows(
             "SELECT table_schema, table_name, column_name, data_type FROM information_schema.columns "
             "WHERE (table_schema = 'dim' OR table_schema = 'ledger' "
-            "AND table_name IN ('wait', 'quota', 'breach', 'gpu_state', 'excess', 'over_use', 'deviation')) "
+            "AND table_name IN ('wait', 'quota', 'breach', 'gpu_state', 'excess', 'over_use', 'deviation', 'cost', 'charge')) "
             "AND table_name <> 'known_span' ORDER BY ordinal_position"
         ):
             columns.setdefault(f'{schema}."{table}"', []).append(f'"{column}" {kind}')

@@ -144,5 +144,5 @@ def test_rows_that_stand_by_column_read_as_rows() -> None:
 
 
 def test_a_question_that_is_not_built_is_refused_with_those_that_are() -> None:
-    with pytest.raises(UsageError, match=r"question 9 .* q1, q2"):
-        entry(9)
+    with pytest.raises(UsageError, match=r"question 8 .* q1, q2"):
+        entry(8)

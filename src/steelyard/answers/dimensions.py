@@ -103,6 +103,15 @@ OVER_USE: Final = {
 }
 """Dimensions of over-use: those of consumption, who stands behind a pod, and the episode itself."""
 
+COST: Final = {
+    **POD_AND_PLACE,
+    **{
+        name: _column(name)
+        for name in ("account", "unit_kind", "commitment", "service", "department", "team", "project", "cost_centre")
+    },
+}
+"""Dimensions of money: those of consumption, the account, how the place is paid for, the service, and the tenancy tree."""
+
 DEMAND: Final = ("cluster", "queue", "namespace", "tenant", "priority", "workload", "person")
 """Dimensions of what waits as one. They are grouped in SQL, where demands come by the million."""
 

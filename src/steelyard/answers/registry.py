@@ -13,6 +13,7 @@ from steelyard.answers import (
     q03_utilisation,
     q06_scheduling,
     q07_overuse,
+    q09_cost,
     queue_series,
     state_series,
 )
@@ -133,6 +134,20 @@ ANSWERS: Final[tuple[Entry, ...]] = (
         sources=("kubernetes pods", "gpu inventory", "gpu process memory"),
         dimensions=tuple(sorted(dimensions.OVER_USE)),
         example="steelyard q7 --from 2026-11-01T00:00:00Z --to 2026-12-01T00:00:00Z --by tenant,node",
+    ),
+    Entry(
+        number=9,
+        stem="q09_cost",
+        title=q09_cost.title,
+        title_zh="花了多少钱，谁花的",
+        takes="window",
+        spec=q09_cost.CostSpec,
+        function=q09_cost.answer,
+        units={name: unit for name, (unit, _method) in q09_cost.METHODS.items()},
+        metrics=(),
+        sources=("kubernetes pods", "gpu inventory"),
+        dimensions=tuple(sorted(dimensions.COST)),
+        example="steelyard q9 --from 2026-11-01T00:00:00Z --to 2026-12-01T00:00:00Z --by namespace",
     ),
 )
 

@@ -256,7 +256,7 @@ def test_a_mistake_of_ours_is_not_hidden() -> None:
 @pytest.mark.parametrize(
     "arguments",
     [
-        ["q9"],
+        ["q8"],
         ["q1", "--form", "x"],
         ["q1", "--at", "yesterday"],
         ["q1", "--rows", "many"],

@@ -66,7 +66,7 @@ def test_a_past_instant_and_a_window_are_asked_for(served: World) -> None:
         ("/answers/q1?explain=perhaps", 422, "usage", "query.explain"),
         ("/answers/q1?" + "&".join(["by=tenant"] * 65), 422, "usage", "query.by"),
         ("/answers/q1?by=" + "x" * 3_000, 422, "usage", "query.by"),
-        ("/answers/q9", 404, "not_found", "no question is called q9; these are: q1, q2"),
+        ("/answers/q8", 404, "not_found", "no question is called q8; these are: q1, q2"),
         ("/answers/q01", 404, "not_found", "no question"),
         ("/answers/1", 404, "not_found", "no question"),
         ("/answers/q1/", 404, "not_found", "nothing is served at"),

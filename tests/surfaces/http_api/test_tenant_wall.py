@@ -157,7 +157,7 @@ def test_another_tenant_is_refused_and_ones_own_is_not(both: World, where: str) 
 
 
 def test_a_question_that_nobody_looked_at_is_not_for_viewers() -> None:
-    later = replace(ANSWERS[0], number=9)
+    later = replace(ANSWERS[0], number=8)
     with pytest.raises(Problem) as refused:
         scoped(later, Question(), Principal("viewer", OURS))
     assert refused.value.status_code == 403

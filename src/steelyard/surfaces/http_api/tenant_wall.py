@@ -12,7 +12,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from steelyard.answers import jobs, q07_overuse, scheduling_cases, scheduling_waits
+from steelyard.answers import jobs, q07_overuse, q09_cost, scheduling_cases, scheduling_waits
 from steelyard.answers.contract import Answer, Figure, Table, Value
 from steelyard.answers.registry import Entry
 from steelyard.answers.tenant_words import finding_told
@@ -163,6 +163,12 @@ WALLS: Final[dict[str, Wall]] = {
         figures=frozenset(q07_overuse.METHODS) - {"cards_without_processes_count"},
         coverages=frozenset(q07_overuse.METHODS) - {"cards_without_processes_count"},
         hidden_columns=dict.fromkeys(("violations", "exposed", "groups", "unmeasured"), frozenset()),
+        findings_narrowed=True,
+    ),
+    "q9": Wall(
+        figures=q09_cost.OWN_FIGURES,
+        coverages=q09_cost.OWN_FIGURES,
+        hidden_columns=dict.fromkeys(("costs", "accounts", "unpriced"), frozenset()),
         findings_narrowed=True,
     ),
 }
