@@ -6,6 +6,7 @@ an earlier one hides for ever is refused.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
@@ -32,6 +33,7 @@ _KNOWN: Final[Mapping[str, tuple[str, ...]]] = {
     "valid_to": (),
     "zone": (),
 }
+_KEY: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9./_-]{0,251}[A-Za-z0-9])?\Z", re.ASCII)
 
 
 @dataclass(slots=True)
@@ -69,6 +71,8 @@ def _line(entry: Entry, position: int, ctx: ReadContext, held: list[Held]) -> Te
     key, match = entry.get("key"), entry.need("match")
     if (by == "label") != (key is not None):
         raise entry.refused("key: a label has one (its name), nothing else has")
+    if key is not None and _KEY.match(key) is None:
+        raise entry.refused(f"key: expected the name of a label such as app.kubernetes.io/part-of; found {key[:60]!r}")
     names = {level: entry.get(level) for level in LEVELS}
     if not any(names.values()):
         raise entry.refused(f"expected at least one of {', '.join(LEVELS)}, found none")
