@@ -80,7 +80,8 @@ def models() -> dict[str, str]:
         f"dim.{stem}": model_text(f"dimensions/{stem}.sql") for stem in STEMS if (DIMENSIONS / f"{stem}.sql").is_file()
     }
     for ledger in LEDGERS:
-        stems = (*ledger.stages, *([ledger.hours] if ledger.hours else []), *ledger.window_stages)
+        hours = [ledger.hours] if ledger.hours else []
+        stems = (*ledger.stages, *hours, *ledger.shared_stages, *ledger.window_stages)
         found |= {f"dim.{stem}": model_text(f"{stem}.sql") for stem in stems}
         found[f"ledger.{ledger.name}"] = model_text(ledger.sql_file)
     return found

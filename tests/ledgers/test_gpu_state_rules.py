@@ -180,7 +180,7 @@ def test_windows_cut_the_same_states(store: Store, monkeypatch: pytest.MonkeyPat
     facts = [*estate(), *(sample(minute, 1.0, 0.0, 0.0, **HANG) for minute in range(120))]
     forget(store)
     whole = posted(store, facts, [held()], [], HOUR)
-    monkeypatch.setattr(windowing, "WINDOW_US_MAX", HOUR)
+    monkeypatch.setattr(windowing, "WINDOW_ROWS_MAX", 1)
     forget(store)
     assert posted(store, facts, [held()], [], HOUR) == whole
     assert hang_minutes(whole) == 120

@@ -11,7 +11,7 @@ import pytest
 from steelyard.facts.base import Fact
 from steelyard.facts.device_sample import DeviceSample
 from steelyard.facts.process_sample import ProcessSample
-from steelyard.ledgers import posting
+from steelyard.ledgers import posting, windows
 from steelyard.ledgers.posting import ensure_ledgers
 from steelyard.ledgers.registry import USAGE, model_text
 from steelyard.store import Store
@@ -69,26 +69,27 @@ AGAIN = DeviceSample(
 LONG = DeviceSample(
     natural_key="GPU-1/long", occurred_at=BASE + 119 * MINUTE, device_uuid="GPU-1", interval_us=HOUR, memory_used_mib=999, **COMMON
 )  # fmt: skip
-WORLDS: dict[str, tuple[list[Fact], list[Row], int]] = {
-    "nobody holds it": ([], [], 4),
-    "one holder throughout": ([], [held(0, 240)], 4),
-    "a holder from hour to hour": ([], [held(60, 180)], 4),
-    "holders who come and go within hours": ([], [held(10, 70), held(70, 200, pod_uid="p2")], 1),
-    "two holders": ([], [held(0, 240, share_ppm=500_000), held(60, 130, pod_uid="p2", share_ppm=500_000)], 3),
+WORLDS: dict[str, tuple[list[Fact], list[Row], tuple[int, int]]] = {
+    "nobody holds it": ([], [], (4, 4)),
+    "one holder throughout": ([], [held(0, 240)], (4, 4)),
+    "a holder from hour to hour": ([], [held(60, 180)], (4, 4)),
+    "holders who come and go within hours": ([], [held(10, 70), held(70, 200, pod_uid="p2")], (4, 1)),
+    "two holders": ([], [held(0, 240, share_ppm=500_000), held(60, 130, pod_uid="p2", share_ppm=500_000)], (4, 3)),
     "a holder on an unknown card of the node": (
-        [], [held(0, 240), held(75, 180, pod_uid="p2", place_kind="node", place_id="n1", device_uuid=None)], 3,
+        [], [held(0, 240), held(75, 180, pod_uid="p2", place_kind="node", place_id="n1", device_uuid=None)], (4, 3),
     ),
-    "processes": ([process(3), process(61)], [held(0, 30)], 3),
-    "a sample off the minute": ([LATE], [held(0, 240)], 0),
-    "two samples of one instant": ([AGAIN], [held(0, 240)], 0),
-    "a sample that reaches into the next hour": ([LONG], [held(0, 240)], 0),
-    "an instance beside the board": (minute_samples(2, gi=3), [held(0, 240)], 0),
+    "processes": ([process(3), process(61)], [held(0, 30)], (4, 3)),
+    "a sample off the minute": ([LATE], [held(0, 240)], (2, 2)),
+    "two samples of one instant": ([AGAIN], [held(0, 240)], (2, 2)),
+    "a sample that reaches into the next hour": ([LONG], [held(0, 240)], (2, 2)),
+    "an instance beside the board": (minute_samples(2, gi=3), [held(0, 240)], (0, 0)),
 }  # fmt: skip
+"""Facts, holders, and of how many hours the sums tell what the card did, and what its holders did."""
 
 
 def without_calm(file: str) -> str:
     text = model_text(file)
-    return text.replace("$ledger = 'usage'", "$ledger = 'none'") if file == "usage_calm.sql" else text
+    return text.replace("$ledger <> 'deviation'", "$ledger = 'none'") if file == "usage_calm.sql" else text
 
 
 @pytest.mark.parametrize("world", WORLDS)
@@ -98,7 +99,7 @@ def test_calm_hours_have_what_they_have_stretch_by_stretch(
     more, holders, calm_hours = WORLDS[world]
     facts = [ON_NODE, *minute_samples(1), *more]
     rows = by_sql(store, facts, holders, HOUR)
-    assert store.rows("SELECT count(*) FROM dim.usage_calm") == [(calm_hours,)]
+    assert store.rows("SELECT count(*), count(*) FILTER (WHERE NOT is_turned) FROM dim.usage_calm") == [calm_hours]
     assert rows == by_reference(store, holders, HOUR)
     monkeypatch.setattr(posting, "model_text", without_calm)
     assert by_sql(store, facts, holders, HOUR) == rows
@@ -110,3 +111,12 @@ def test_hours_are_calm_only_where_the_ledgers_grains_are_hours(store: Store) ->
     rows = by_sql(store, facts, [held(0, 240)], HOUR // 2)
     assert store.rows("SELECT count(*) FROM dim.usage_calm") == [(0,)]
     assert rows == by_reference(store, [held(0, 240)], HOUR // 2)
+
+
+@pytest.mark.parametrize("world", WORLDS)
+def test_windows_of_an_hour_have_what_one_window_has(store: Store, world: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    more, holders, _calm_hours = WORLDS[world]
+    facts = [ON_NODE, *minute_samples(1), *more]
+    whole = by_sql(store, facts, holders, HOUR)
+    monkeypatch.setattr(windows, "WINDOW_ROWS_MAX", 1)
+    assert by_sql(store, facts, holders, HOUR) == whole

@@ -3,41 +3,36 @@
 WITH
 split AS (
     SELECT
-        book.*, held.state, held.cause, held.basis, held.gpu_us,
-        sum(held.gpu_us) OVER posting AS held_us,
+        book.posting_no, book.key_no, book.grain_at, book.pod_uid, book.unit_id, book.amount_gpu_us, held.state, held.cause, held.basis, held.gpu_us,
+        CAST(sum(held.gpu_us) OVER posting AS BIGINT) AS held_us,
         row_number() OVER (
-            PARTITION BY book.key_no, book.grain_at, book.pod_uid, book.unit_id
-            ORDER BY held.gpu_us DESC, held.state, held.cause NULLS FIRST, held.basis
+            PARTITION BY book.posting_no ORDER BY held.gpu_us DESC, held.state, held.cause NULLS FIRST, held.basis
         ) AS size_no
     FROM dim.gpu_state_book AS book
-    JOIN dim.gpu_state_held AS held
-        ON held.site_no = book.site_no AND held.grain_us_at = epoch_us(book.grain_at) AND held.pod_uid IS NOT DISTINCT FROM book.pod_uid
-        AND held.unit_id IS NOT DISTINCT FROM book.unit_id
-    WHERE book.account = 'held' AND NOT book.is_down
-    WINDOW posting AS (PARTITION BY book.key_no, book.grain_at, book.pod_uid, book.unit_id)
+    JOIN dim.gpu_state_held AS held ON held.posting_no = book.posting_no
+    WINDOW posting AS (PARTITION BY book.posting_no)
 ),
 
 -- Parts that differ from the posting by a rounding stand as they are, the largest takes the rest; any others are scaled to it.
-parted AS (
-    SELECT
-        key_no, grain_at, pod_uid, unit_id, state, cause, basis, amount_gpu_us, size_no,
-        CASE
-            WHEN abs(amount_gpu_us - held_us) <= 1000 THEN gpu_us
-            ELSE CAST(CAST(gpu_us AS HUGEINT) * amount_gpu_us // held_us AS BIGINT)
-        END AS part_us
+scaled AS (
+    SELECT *, CAST(CAST(gpu_us AS HUGEINT) * amount_gpu_us // held_us AS BIGINT) AS part_us
     FROM split
+    WHERE abs(amount_gpu_us - held_us) > 1000
 ),
 
 held_posting AS (
     SELECT
         key_no, grain_at, pod_uid, unit_id, state, cause, basis,
+        gpu_us + CASE WHEN size_no = 1 THEN amount_gpu_us - held_us ELSE 0 END AS gpu_us
+    FROM split
+    WHERE abs(amount_gpu_us - held_us) <= 1000
+    UNION ALL
+    SELECT
+        key_no, grain_at, pod_uid, unit_id, state, cause, basis,
         CAST(
-            part_us + CASE
-                WHEN size_no = 1 THEN amount_gpu_us - sum(part_us) OVER (PARTITION BY key_no, grain_at, pod_uid, unit_id)
-                ELSE 0
-            END AS BIGINT
-        ) AS gpu_us
-    FROM parted
+            part_us + CASE WHEN size_no = 1 THEN amount_gpu_us - sum(part_us) OVER (PARTITION BY posting_no) ELSE 0 END AS BIGINT
+        )
+    FROM scaled
 ),
 
 waiting AS (
@@ -63,13 +58,11 @@ plain_posting AS (
         END AS cause,
         book.amount_gpu_us - coalesce(waited.gpu_us, 0) AS gpu_us
     FROM dim.gpu_state_book AS book
-    LEFT JOIN (SELECT DISTINCT key_no, grain_at, pod_uid, unit_id FROM split) AS parts
-        ON parts.key_no = book.key_no AND parts.grain_at = book.grain_at AND parts.pod_uid IS NOT DISTINCT FROM book.pod_uid
-        AND parts.unit_id IS NOT DISTINCT FROM book.unit_id AND book.account = 'held' AND NOT book.is_down
+    LEFT JOIN (SELECT DISTINCT posting_no FROM split) AS parts ON parts.posting_no = book.posting_no
     LEFT JOIN (SELECT key_no, grain_at, CAST(sum(gpu_us) AS BIGINT) AS gpu_us FROM waiting GROUP BY key_no, grain_at) AS waited
         ON waited.key_no = book.key_no AND waited.grain_at = book.grain_at AND book.account = 'free' AND NOT book.is_down
         AND book.amount_gpu_us > 0
-    WHERE parts.key_no IS NULL
+    WHERE parts.posting_no IS NULL
 )
 
 SELECT key_no, grain_at, pod_uid, unit_id, state, cause, basis, gpu_us AS amount_gpu_us

@@ -1,6 +1,7 @@
 -- The postings of the supply ledger that the states split, summed over the services that are not down; site_no: where its pieces stand.
+-- posting_no: a number of the posting within the window, so that its parts are put together by one number instead of names.
 SELECT
-    key.key_no, site.site_no, supply.grain_at, supply.account, supply.is_down, supply.pod_uid, supply.unit_id, supply.amount_gpu_us
+    row_number() OVER () AS posting_no, key.key_no, site.site_no, supply.grain_at, supply.account, supply.is_down, supply.pod_uid, supply.unit_id, supply.amount_gpu_us
 FROM (
     SELECT
         cluster, place_kind, place_id, node, grain_at, account, coalesce(service = 'down', FALSE) AS is_down, pod_uid, unit_id,

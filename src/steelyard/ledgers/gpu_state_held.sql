@@ -1,10 +1,10 @@
--- GPU-time of each holder, card and grain by state, floored once for each: what a posting of held time is split by. Time that no sample covers is the
+-- GPU-time of each posting of held time by state, floored once for each: what it is split by. Time that no sample covers is the
 -- remainder, held_unknown:telemetry. Several holders on a unit: who is active on a path of its own has the card's state, who is inactive is idle, who has no
 -- path is unattributed.
 WITH
 covered AS (
     SELECT
-        turn.site_no, turn.cluster, turn.pod_uid, turn.unit_id, turn.grain_us_at, turn.hour_us, turn.share_ppm, turn.basis, turn.ready_us,
+        turn.posting_no, turn.cluster, turn.pod_uid, turn.hour_us, turn.share_ppm, turn.basis, turn.ready_us,
         turn.is_interactive, unit.code & 31 AS state_no, (unit.code >> 5) & 7 AS cause_no, unit.code & 256 <> 0 AS is_fallback,
         greatest(turn.from_us, unit.from_us) AS from_us, least(turn.to_us, unit.to_us) AS to_us,
         CASE WHEN turn.basis = 'card' THEN unit.minutes_mask & ~coalesce(path.inactive_mask, 0) ELSE unit.minutes_mask END AS minutes_mask,
@@ -22,13 +22,13 @@ covered AS (
 -- kind 0: by the unit's own state; 1: inactive on its own path; 2: no path.
 judged AS (
     SELECT
-        site_no, cluster, pod_uid, unit_id, grain_us_at, hour_us, share_ppm, basis, ready_us, is_interactive, 0 AS kind, state_no, cause_no,
+        posting_no, cluster, pod_uid, hour_us, share_ppm, basis, ready_us, is_interactive, 0 AS kind, state_no, cause_no,
         is_fallback, from_us, to_us, minutes_mask & own_mask AS minutes_mask
     FROM covered
     WHERE minutes_mask & own_mask <> 0
     UNION ALL
     SELECT
-        turn.site_no, turn.cluster, turn.pod_uid, turn.unit_id, turn.grain_us_at, turn.hour_us, turn.share_ppm, 'card', turn.ready_us,
+        turn.posting_no, turn.cluster, turn.pod_uid, turn.hour_us, turn.share_ppm, 'card', turn.ready_us,
         turn.is_interactive, 1, 5, 0, FALSE, turn.from_us, turn.to_us, path.inactive_mask
     FROM dim.gpu_state_turn AS turn
     JOIN dim.gpu_state_path AS path
@@ -36,7 +36,7 @@ judged AS (
     WHERE turn.basis = 'card' AND path.inactive_mask <> 0
     UNION ALL
     SELECT
-        site_no, cluster, pod_uid, unit_id, grain_us_at, hour_us, share_ppm, basis, ready_us, is_interactive, 2, state_no, cause_no, is_fallback,
+        posting_no, cluster, pod_uid, hour_us, share_ppm, basis, ready_us, is_interactive, 2, state_no, cause_no, is_fallback,
         from_us, to_us, minutes_mask & ~own_mask
     FROM covered
     WHERE minutes_mask & ~own_mask <> 0
@@ -70,7 +70,7 @@ evident AS (
 
 caused AS (
     SELECT
-        evident.site_no, evident.pod_uid, evident.unit_id, evident.grain_us_at, evident.hour_us, evident.share_ppm, evident.basis, evident.state_no,
+        evident.posting_no, evident.hour_us, evident.share_ppm, evident.basis, evident.state_no,
         evident.is_fallback, evident.from_us, evident.to_us, cause.cause,
         evident.minutes_mask & CASE cause.cause_no
             WHEN 1 THEN no_load_mask
@@ -91,14 +91,14 @@ caused AS (
 
 timed AS (
     SELECT
-        site_no, pod_uid, unit_id, grain_us_at, gpu_state_name(state_no) AS state, cause,
+        posting_no, gpu_state_name(state_no) AS state, cause,
         basis || CASE WHEN is_fallback THEN '+203' ELSE '' END AS basis, share_ppm,
         measured_us(minutes_mask, hour_us, from_us, to_us) AS length_us
     FROM caused
     WHERE minutes_mask <> 0
     UNION ALL
     SELECT
-        site_no, pod_uid, unit_id, grain_us_at,
+        posting_no,
         CASE WHEN kind = 2 AND state_no < 9 THEN 'held_unattributed' ELSE gpu_state_name(state_no) END,
         CASE
             WHEN state_no > 9 THEN gpu_state_missing(state_no)
@@ -109,36 +109,29 @@ timed AS (
     FROM judged
     WHERE NOT (kind < 2 AND state_no IN (5, 6))
     UNION ALL
-    SELECT site_no, pod_uid, unit_id, grain_us_at, 'held_starting', NULL, basis, share_ppm, to_us - from_us
+    SELECT posting_no, 'held_starting', NULL, basis, share_ppm, to_us - from_us
     FROM dim.gpu_state_turn
     WHERE is_starting
 ),
 
 whole AS (
-    SELECT site_no, pod_uid, unit_id, grain_us_at, sum_of_gpu_time_us(to_us - from_us, share_ppm) AS gpu_us
+    SELECT posting_no, sum_of_gpu_time_us(to_us - from_us, share_ppm) AS gpu_us
     FROM dim.gpu_state_turn
-    GROUP BY site_no, pod_uid, unit_id, grain_us_at
+    GROUP BY posting_no
 ),
 
 stated AS (
-    SELECT site_no, pod_uid, unit_id, grain_us_at, state, cause, basis, sum_of_gpu_time_us(length_us, share_ppm) AS gpu_us
+    SELECT posting_no, state, cause, basis, sum_of_gpu_time_us(length_us, share_ppm) AS gpu_us
     FROM timed
     WHERE length_us > 0
-    GROUP BY site_no, pod_uid, unit_id, grain_us_at, state, cause, basis
+    GROUP BY posting_no, state, cause, basis
 )
 
-SELECT site_no, pod_uid, unit_id, grain_us_at, state, cause, basis, gpu_us
+SELECT posting_no, state, cause, basis, gpu_us
 FROM stated
 UNION ALL
-SELECT
-    whole.site_no, whole.pod_uid, whole.unit_id, whole.grain_us_at, 'held_unknown', 'telemetry', 'occupancy',
-    whole.gpu_us - coalesce(known.gpu_us, 0)
+SELECT whole.posting_no, 'held_unknown', 'telemetry', 'occupancy', whole.gpu_us - coalesce(known.gpu_us, 0)
 FROM whole
-LEFT JOIN (
-    SELECT site_no, pod_uid, unit_id, grain_us_at, CAST(sum(gpu_us) AS BIGINT) AS gpu_us
-    FROM stated
-    GROUP BY site_no, pod_uid, unit_id, grain_us_at
-) AS known
-    ON known.site_no = whole.site_no AND known.pod_uid IS NOT DISTINCT FROM whole.pod_uid AND known.unit_id IS NOT DISTINCT FROM whole.unit_id
-    AND known.grain_us_at = whole.grain_us_at
+LEFT JOIN (SELECT posting_no, CAST(sum(gpu_us) AS BIGINT) AS gpu_us FROM stated GROUP BY posting_no) AS known
+    ON known.posting_no = whole.posting_no
 WHERE whole.gpu_us - coalesce(known.gpu_us, 0) > 0

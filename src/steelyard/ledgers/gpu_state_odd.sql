@@ -1,19 +1,6 @@
--- Units whose samples in the window are not one a minute, each of its whole minute: what each sample stands for, [from_us, to_us) as in usage_stretch, with
+-- Units and hours whose samples are odd (sample_odd): what each sample stands for, [from_us, to_us) as in usage_stretch, with
 -- the state of its minute, judged by the means of what the minute's samples know; cut by hours, with the minutes that it touches as bits.
 WITH
-odd_unit AS (
-    SELECT cluster, device_uuid, gi
-    FROM (
-        SELECT
-            cluster, device_uuid, gi, hour_us,
-            bool_and(is_aligned) AND sum(samples_count) = bit_count(bit_or(minutes_mask)) AS is_even
-        FROM dim.gpu_state_minute
-        GROUP BY cluster, device_uuid, gi, hour_us
-    ) AS hour
-    GROUP BY cluster, device_uuid, gi
-    HAVING NOT bool_and(is_even)
-),
-
 sample AS (
     SELECT
         sample.cluster, sample.device_uuid, sample.gi, sample.occurred_at,
@@ -26,10 +13,8 @@ sample AS (
         bit_or(sample.throttle_reasons) AS throttle_reasons,
         max(sample.pcie_tx_bytes_per_second) AS pcie_tx, max(sample.pcie_rx_bytes_per_second) AS pcie_rx,
         max(sample.nvlink_tx_bytes_per_second) AS nvlink_tx, max(sample.nvlink_rx_bytes_per_second) AS nvlink_rx
-    FROM fact.device_sample AS sample
-    JOIN odd_unit
-        ON odd_unit.cluster = sample.cluster AND odd_unit.device_uuid = sample.device_uuid AND odd_unit.gi IS NOT DISTINCT FROM sample.gi
-    WHERE sample.occurred_at BETWEEN make_timestamp(CAST($read_from_us AS BIGINT)) AND make_timestamp(CAST($read_to_us AS BIGINT))
+    FROM dim.sample_rest AS sample
+    WHERE sample.is_odd
     GROUP BY sample.cluster, sample.device_uuid, sample.gi, sample.occurred_at
 ),
 

@@ -1,5 +1,5 @@
 -- When each holder of a card holds it, beside whom: pieces of supply cut by grains, by who else is on the unit, and by when the pod was ready. Time in which
--- service is down is left out (held_down needs no look at samples). unit_gi: the GPU instance whose counters count, NULL = the card's. is_sole: nobody else
+-- service is down is left out (held_down needs no look at samples). posting_no: the posting of supply whose part it is (dim.gpu_state_book). unit_gi: the GPU instance whose counters count, NULL = the card's. is_sole: nobody else
 -- is on that unit. A pod in suspense and one whose card of the same node is not known may be on it too.
 WITH
 parameter AS (
@@ -104,13 +104,16 @@ phased AS (
 )
 
 SELECT
-    site_no, cluster, device_uuid, pod_uid, unit_id, share_ppm, unit_gi, ready_us, is_interactive, is_starting,
-    CASE WHEN is_starting THEN 'occupancy' WHEN NOT is_sole THEN 'card' WHEN unit_gi IS NOT NULL THEN 'instance' ELSE 'triple' END AS basis,
-    grain_us_at, grain_start_us(grain_us_at, 3600000000) AS hour_us,
-    greatest(lo, grain_us_at) AS from_us, least(hi, grain_us_at + grain_us) AS to_us
+    book.posting_no, cut.cluster, cut.device_uuid, cut.pod_uid, cut.share_ppm, cut.unit_gi, cut.ready_us, cut.is_interactive, cut.is_starting,
+    CASE WHEN cut.is_starting THEN 'occupancy' WHEN NOT cut.is_sole THEN 'card' WHEN cut.unit_gi IS NOT NULL THEN 'instance' ELSE 'triple' END AS basis,
+    grain_start_us(cut.grain_us_at, 3600000000) AS hour_us,
+    greatest(cut.lo, cut.grain_us_at) AS from_us, least(cut.hi, cut.grain_us_at + cut.grain_us) AS to_us
 FROM (
     SELECT phased.*, parameter.grain_us, unnest(range(grain_start_us(phased.lo, parameter.grain_us), phased.hi, parameter.grain_us)) AS grain_us_at
     FROM phased
     CROSS JOIN parameter
     WHERE phased.hi > phased.lo
 ) AS cut
+JOIN dim.gpu_state_book AS book
+    ON book.account = 'held' AND NOT book.is_down AND book.site_no = cut.site_no AND epoch_us(book.grain_at) = cut.grain_us_at
+    AND book.pod_uid IS NOT DISTINCT FROM cut.pod_uid AND book.unit_id IS NOT DISTINCT FROM cut.unit_id

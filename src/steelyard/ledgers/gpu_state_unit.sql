@@ -1,15 +1,15 @@
--- The state of each sampled unit by hour: the minutes (one bit each) within [from_us, to_us) that have it. Units with one sample a minute as they were
--- grouped, their suspected hangs taken out; the others stretch by stretch.
+-- The state of each sampled unit by hour: the minutes (one bit each) within [from_us, to_us) that have it. Hours with one sample a minute as they were
+-- summed (dim.sample_hour), their suspected hangs taken out; the others stretch by stretch.
 WITH
 even AS (
-    SELECT minute.cluster, minute.device_uuid, minute.gi, minute.hour_us, minute.code, minute.minutes_mask, coalesce(hang.minutes_mask, 0) AS hang_mask
-    FROM dim.gpu_state_minute AS minute
-    LEFT JOIN (SELECT DISTINCT cluster, device_uuid, gi FROM dim.gpu_state_odd) AS odd
-        ON odd.cluster = minute.cluster AND odd.device_uuid = minute.device_uuid AND odd.gi IS NOT DISTINCT FROM minute.gi
+    SELECT hour.cluster, hour.device_uuid, hour.gi, hour.hour_us, hour.code, hour.minutes_mask, coalesce(hang.minutes_mask, 0) AS hang_mask
+    FROM dim.sample_hour AS hour
+    LEFT JOIN dim.sample_odd AS odd
+        ON odd.cluster = hour.cluster AND odd.device_uuid = hour.device_uuid AND odd.gi IS NOT DISTINCT FROM hour.gi AND odd.hour_us = hour.hour_us
     LEFT JOIN dim.gpu_state_hang AS hang
-        ON minute.code & 31 = 7 AND hang.cluster = minute.cluster AND hang.device_uuid = minute.device_uuid
-        AND hang.gi IS NOT DISTINCT FROM minute.gi AND hang.hour_us = minute.hour_us
-    WHERE odd.cluster IS NULL AND minute.is_aligned
+        ON hour.code & 31 = 7 AND hang.cluster = hour.cluster AND hang.device_uuid = hour.device_uuid
+        AND hang.gi IS NOT DISTINCT FROM hour.gi AND hang.hour_us = hour.hour_us
+    WHERE odd.cluster IS NULL
 )
 
 SELECT

@@ -27,7 +27,7 @@ from steelyard.ledgers.dimensions.registry import build_dimensions, ensure_views
 from steelyard.ledgers.emptiness import EmptyTables
 from steelyard.ledgers.parameters import ModelWeight, PostingParameters
 from steelyard.ledgers.registry import FINDINGS, LEDGERS, Ledger, model_text
-from steelyard.ledgers.windows import changed_windows, ensure_hours, keep_hours
+from steelyard.ledgers.windows import ReadWindow, changed_hours, ensure_hours, keep_hours, windows_together
 from steelyard.primitives.clock import Clock
 from steelyard.primitives.errors import InvariantError
 from steelyard.primitives.instant import Instant
@@ -86,7 +86,10 @@ def post_ledgers(
         empty = build_dimensions(store, parameters, clock.now())
         run_id = int(store.rows("SELECT coalesce(max(run_id), 0) + 1 FROM ledger.posting_run")[0][0])
         basis = _basis(parameters)
-        changes = {ledger.name: post_ledger(store, ledger, run_id, basis, empty) for ledger in ledgers}
+        posted: dict[str, Change] = {}
+        for together in _posted_together(ledgers):
+            posted |= _post_together(store, together, run_id, basis, empty)
+        changes = {ledger.name: posted[ledger.name] for ledger in ledgers}
         findings = _rebuild_findings(store, ledgers, empty)
         as_of = store.rows("SELECT epoch_us(as_of_at) FROM dim.parameter")[0][0]
         written = _record_run(store, run_id, as_of, parameters, changes, clock)
@@ -154,25 +157,57 @@ def post_ledger(store: Store, ledger: Ledger, run_id: int, basis: str, empty: Em
 
     ``basis``: what it is computed by besides them. ``empty``: what is known to be empty of them. Raises InvariantError as ``post_ledgers`` does.
     """
-    empty = empty or EmptyTables(store)
-    prepare_ledger(store, ledger, empty)
-    if empty.yields_nothing(f"ledger.{ledger.name}", model_text(ledger.sql_file)) and not store.rows(
-        f"SELECT 1 FROM ledger.{ledger.name}_entry LIMIT 1"
-    ):
-        return Change()
-    may_change = _may_change(store, ledger)
-    if ledger.hours is None:
-        return _post_rows(store, ledger, run_id, may_change)
-    change = Change()
-    for window in changed_windows(store, ledger, basis, empty):
-        bound = {**window.bound(), "ledger": ledger.name}
-        for stem in ledger.window_stages:
-            model = model_text(f"{stem}.sql")
-            empty.build(stem, model, {name: value for name, value in bound.items() if f"${name}" in model})
-        within = f"grain_at >= make_timestamp({window.from_us}) AND grain_at < make_timestamp({window.to_us})"
-        change += _post_rows(store, ledger, run_id, f"{may_change} AND {within}")
-    keep_hours(store, ledger, basis)
-    return change
+    return _post_together(store, (ledger,), run_id, basis, empty or EmptyTables(store))[ledger.name]
+
+
+def _posted_together(ledgers: Sequence[Ledger]) -> list[tuple[Ledger, ...]]:
+    """The ledgers in their order; those with the same shared stages as one, where the last of them stands."""
+    groups: dict[object, tuple[Ledger, ...]] = {}
+    for ledger in ledgers:
+        key = ledger.shared_stages or ledger.name
+        groups[key] = (*groups.pop(key, ()), ledger)
+    return list(groups.values())
+
+
+def _post_together(
+    store: Store, ledgers: tuple[Ledger, ...], run_id: int, basis: str, empty: EmptyTables
+) -> dict[str, Change]:
+    """Post ledgers that share their stages window by window, or one that stands alone."""
+    changes: dict[str, Change] = {}
+    by_hours: list[tuple[Ledger, list[Instant]]] = []
+    for ledger in ledgers:
+        changes[ledger.name] = Change()
+        prepare_ledger(store, ledger, empty)
+        if empty.yields_nothing(f"ledger.{ledger.name}", model_text(ledger.sql_file)) and not store.rows(
+            f"SELECT 1 FROM ledger.{ledger.name}_entry LIMIT 1"
+        ):
+            continue
+        if ledger.hours is None:
+            changes[ledger.name] = _post_rows(store, ledger, run_id, _may_change(store, ledger))
+            continue
+        by_hours.append((ledger, changed_hours(store, ledger, basis, empty)))
+    for shared, windows in windows_together(store, [hours for _ledger, hours in by_hours]):
+        for stem in ledgers[0].shared_stages:
+            _build_stage(store, empty, stem, shared, ledgers[0])
+        for (ledger, _hours), window in zip(by_hours, windows, strict=True):
+            if window is not None:
+                changes[ledger.name] += _post_window(store, ledger, run_id, window, empty)
+    for ledger, _hours in by_hours:
+        keep_hours(store, ledger, basis)
+    return changes
+
+
+def _build_stage(store: Store, empty: EmptyTables, stem: str, window: ReadWindow, ledger: Ledger) -> None:
+    model = model_text(f"{stem}.sql")
+    bound = {**window.bound(), "ledger": ledger.name}
+    empty.build(stem, model, {name: value for name, value in bound.items() if f"${name}" in model})
+
+
+def _post_window(store: Store, ledger: Ledger, run_id: int, window: ReadWindow, empty: EmptyTables) -> Change:
+    for stem in ledger.window_stages:
+        _build_stage(store, empty, stem, window, ledger)
+    within = f"grain_at >= make_timestamp({window.from_us}) AND grain_at < make_timestamp({window.to_us})"
+    return _post_rows(store, ledger, run_id, f"{_may_change(store, ledger)} AND {within}")
 
 
 def _post_rows(store: Store, ledger: Ledger, run_id: int, may_change: str) -> Change:

@@ -30,7 +30,8 @@ class Ledger:
     ``hours``: a model of what each hour of samples is computed from (``hour_at``, ``is_open``, ``ground_no``). With it the ledger is posted window by
     window, only for hours whose ground changed since they were last posted, and what samples there are in all never stands in memory:
     ``window_stages`` are given the window (``$from_us``, ``$to_us``), what they may read of samples (``$read_from_us``, ``$read_to_us``) and the
-    name of the ledger that they are built for (``$ledger``).
+    name of the ledger that they are built for (``$ledger``). ``shared_stages`` stand before them and are built once a window for all ledgers
+    that name the same (``$ledger``: the first of these); they are posted together, where the last of them stands.
     ``key_columns``: columns of names that are kept once, in ``ledger.<name>_key``; the stage ``keys_of`` yields every combination, the
     ledger's SELECT yields ``key_no`` (from ``dim.<name>_key``) in their place, the view ``ledger.<name>`` shows the names.
     ``open_when``: a condition on the ledger's own columns: rows that still move with the instant as of which the facts speak (an interval
@@ -49,6 +50,7 @@ class Ledger:
     findings_file: str | None = None
     stages: tuple[str, ...] = ()
     hours: str | None = None
+    shared_stages: tuple[str, ...] = ()
     window_stages: tuple[str, ...] = ()
     key_columns: tuple[str, ...] = ()
     keys_of: str | None = None
@@ -150,6 +152,9 @@ SUPPLY: Final = Ledger(
     keys_of="supply_place",
 )
 
+SAMPLE_STAGES: Final = ("sample_hour", "sample_odd", "usage_calm", "sample_rest")
+"""What `usage` and `gpu_state` share of a window: its samples, judged and summed in one pass, and those that must be looked at one by one."""
+
 USAGE: Final = Ledger(
     name="usage",
     columns=ledger_columns(
@@ -186,7 +191,8 @@ USAGE: Final = Ledger(
     closed_by={"device_sample": ("reduced", "dropped"), "process_sample": ("reduced", "dropped")},
     stages=("usage_gap", "usage_instance"),
     hours="usage_hour",
-    window_stages=("usage_calm", "usage_stretch", "usage_process", "usage_holder"),
+    shared_stages=SAMPLE_STAGES,
+    window_stages=("usage_stretch", "usage_process", "usage_holder"),
 )
 
 WAIT: Final = Ledger(
@@ -343,7 +349,7 @@ DEVIATION: Final = Ledger(
     stages=("deviation_asked", "deviation_now", "deviation_held"),
     hours="deviation_hour",
     window_stages=(
-        "usage_calm",
+        *SAMPLE_STAGES,
         "usage_stretch",
         "usage_process",
         "usage_holder",
@@ -375,16 +381,16 @@ GPU_STATE: Final = Ledger(
     closed_by={"device_sample": ("dropped",)},
     stages=("gpu_state_holder", "gpu_state_asked", "gpu_state_hang"),
     hours="gpu_state_hour",
+    shared_stages=SAMPLE_STAGES,
     window_stages=(
-        "gpu_state_minute",
         "gpu_state_odd",
         "gpu_state_unit",
         "gpu_state_path",
         "gpu_state_evidence",
+        "gpu_state_book",
         "gpu_state_turn",
         "gpu_state_held",
         "gpu_state_free",
-        "gpu_state_book",
     ),
     key_columns=("cluster", "place_kind", "place_id", "node", "device_uuid"),
     keys_of="supply_place",

@@ -7,19 +7,27 @@ parameter AS (
     SELECT grain_us FROM dim.parameter
 ),
 
--- A stretch cut into grains; the sample itself (its instant) belongs to the first.
+-- A stretch cut into grains; the sample itself (its instant) belongs to the first. Most lie within one and need not be cut.
+placed AS (
+    SELECT stretch.*, parameter.grain_us, grain_start_us(stretch.from_us, parameter.grain_us) AS first_grain_us_at
+    FROM dim.usage_stretch AS stretch
+    CROSS JOIN parameter
+),
+
 device_part AS (
     SELECT
-        cluster, device_uuid, gi, memory_mib, util_ppm, engine_ppm, sm_ppm, dram_ppm, used_ppm, share_ppm, grain_us_at, from_us >= grain_us_at AS first_part, from_us AS instant_us,
-        greatest(from_us, grain_us_at) AS lo, least(to_us, grain_us_at + grain_us) AS hi
+        cluster, device_uuid, gi, is_summed, memory_mib, util_ppm, engine_ppm, sm_ppm, dram_ppm, used_ppm, share_ppm,
+        first_grain_us_at AS grain_us_at, TRUE AS first_part, from_us AS instant_us, from_us AS lo, to_us AS hi
+    FROM placed
+    WHERE to_us <= first_grain_us_at + grain_us
+    UNION ALL
+    SELECT
+        cluster, device_uuid, gi, is_summed, memory_mib, util_ppm, engine_ppm, sm_ppm, dram_ppm, used_ppm, share_ppm,
+        grain_us_at, from_us >= grain_us_at, from_us, greatest(from_us, grain_us_at), least(to_us, grain_us_at + grain_us)
     FROM (
-        SELECT
-            stretch.*, parameter.grain_us,
-            unnest(
-                range(grain_start_us(stretch.from_us, parameter.grain_us), greatest(stretch.to_us, stretch.from_us + 1), parameter.grain_us)
-            ) AS grain_us_at
-        FROM dim.usage_stretch AS stretch
-        CROSS JOIN parameter
+        SELECT *, unnest(range(first_grain_us_at, to_us, grain_us)) AS grain_us_at
+        FROM placed
+        WHERE to_us > first_grain_us_at + grain_us
     ) AS cut
 ),
 
@@ -58,7 +66,7 @@ board AS (
         count(memory_mib) > 0 AS has_memory, count(util_ppm) > 0 AS has_util, count(engine_ppm) > 0 AS has_engine,
         count(sm_ppm) > 0 AS has_sm, count(dram_ppm) > 0 AS has_dram, count(used_ppm) > 0 AS has_used
     FROM device_part
-    WHERE gi IS NULL
+    WHERE gi IS NULL AND NOT is_summed
     GROUP BY cluster, device_uuid, grain_us_at
 ),
 
@@ -75,6 +83,7 @@ card_part AS (
     FROM device_part AS part
     LEFT JOIN board
         ON board.cluster = part.cluster AND board.device_uuid = part.device_uuid AND board.grain_us_at = part.grain_us_at
+    WHERE NOT part.is_summed
 ),
 
 -- Every part with the time it counts and whether its instant counts: (1) the device itself, (2) its one holder, (3) proven processes.
@@ -121,15 +130,16 @@ weighed AS (
     ) AS part
 ),
 
--- A calm hour is the card's own, and that of its one holder, who has it from its beginning to its end.
-whose AS (
-    SELECT cluster, device_uuid, hour_us, CAST(NULL AS VARCHAR) AS pod_uid, 'device' AS path FROM dim.usage_calm
+-- A calm hour is the card's own, and that of its one holder, where that has it from its beginning to its end.
+calm AS (
+    SELECT CAST(NULL AS VARCHAR) AS pod_uid, 'device' AS path, hour.* FROM dim.usage_calm AS hour
     UNION ALL
-    SELECT calm.cluster, calm.device_uuid, calm.hour_us, holder.pod_uid, 'exclusive'
-    FROM dim.usage_calm AS calm
+    SELECT holder.pod_uid, 'exclusive', hour.*
+    FROM dim.usage_calm AS hour
     JOIN dim.usage_holder AS holder
-        ON holder.cluster = calm.cluster AND holder.device_uuid = calm.device_uuid AND holder.gi IS NULL
-        AND holder.from_us < calm.hour_us + 3600000000 AND holder.to_us > calm.hour_us
+        ON holder.cluster = hour.cluster AND holder.device_uuid = hour.device_uuid AND holder.gi IS NULL
+        AND holder.from_us < hour.hour_us + 3600000000 AND holder.to_us > hour.hour_us
+    WHERE NOT hour.is_turned
 ),
 
 summed AS (
@@ -157,14 +167,13 @@ summed AS (
     GROUP BY cluster, device_uuid, gi, grain_us_at, pod_uid, path
     UNION ALL
     SELECT
-        calm.cluster, calm.device_uuid, NULL, calm.hour_us, whose.pod_uid, whose.path,
+        calm.cluster, calm.device_uuid, NULL, calm.hour_us, calm.pod_uid, calm.path,
         calm.memory_count * 60000000, calm.util_count * 60000000, calm.memory_sum_mib * 60000000, calm.util_sum_ppm * 60,
         calm.engine_count * 60000000, calm.engine_sum_ppm * 60, calm.sm_count * 60000000, calm.sm_sum_ppm * 60,
         calm.dram_count * 60000000, calm.dram_sum_ppm * 60, calm.used_count * 60000000, calm.used_sum_ppm * 60, calm.used_count * 60000000,
         calm.peak_mib, calm.second_mib + (calm.peak_mib - calm.second_mib) * (101 - calm.memory_count) // 100, calm.samples_count,
         calm.memory_count + calm.util_count + calm.engine_count + calm.sm_count + calm.dram_count > 0
-    FROM dim.usage_calm AS calm
-    JOIN whose ON whose.cluster = calm.cluster AND whose.device_uuid = calm.device_uuid AND whose.hour_us = calm.hour_us
+    FROM calm
 ),
 
 used AS (

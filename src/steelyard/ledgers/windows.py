@@ -8,17 +8,20 @@ the samples that a window reads reach as far beyond it on both sides.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import Final
 
 from steelyard.ledgers.emptiness import EmptyTables
 from steelyard.ledgers.registry import Ledger, model_text
-from steelyard.primitives.instant import DAY_US, HOUR_US, DurationUs, Instant
+from steelyard.primitives.instant import HOUR_US, DurationUs, Instant
 from steelyard.store import Store
 
-WINDOW_US_MAX: Final[DurationUs] = DAY_US
-"""What is computed at once: a bound of memory."""
+WINDOW_ROWS_MAX: Final = 4_500_000
+"""Samples that are computed at once: a bound of memory."""
+WINDOW_HOURS_MAX: Final = 24 * 3
+"""What holders and waiting requests a window has is bounded by this."""
+_UNCUT: Final[DurationUs] = 1 << 62
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,14 +48,20 @@ def ensure_hours(store: Store, ledger: Ledger) -> None:
 
 
 def changed_windows(store: Store, ledger: Ledger, basis: str, empty: EmptyTables | None = None) -> list[ReadWindow]:
-    """The windows to compute, oldest first.
+    """The windows to compute of one ledger, oldest first."""
+    hours = changed_hours(store, ledger, basis, empty or EmptyTables(store))
+    return [shared for shared, _windows in windows_together(store, [hours])]
+
+
+def changed_hours(store: Store, ledger: Ledger, basis: str, empty: EmptyTables) -> list[Instant]:
+    """The hours whose ground changed, oldest first.
 
     An hour is drawn in where its ground is not what it was posted from, where it was open and is over, where its samples are gone, or
     where it was posted by another ``basis``.
     """
     now, posted = f"dim.{ledger.hours}", f"ledger.{ledger.hours}"
-    (empty or EmptyTables(store)).build(str(ledger.hours), model_text(f"{ledger.hours}.sql"))
-    hours = [
+    empty.build(str(ledger.hours), model_text(f"{ledger.hours}.sql"))
+    return [
         int(hour)
         for (hour,) in store.rows(
             f"SELECT DISTINCT epoch_us(hour_at) AS hour_us FROM (SELECT hour_at, is_open, ground_no, count(*) AS sides FROM ("
@@ -62,12 +71,45 @@ def changed_windows(store: Store, ledger: Ledger, basis: str, empty: EmptyTables
             [basis],
         )
     ]
+
+
+def windows_together(
+    store: Store, hours_of: Sequence[Sequence[Instant]]
+) -> Iterator[tuple[ReadWindow, list[ReadWindow | None]]]:
+    """The windows of several ledgers, each of which has changed hours of its own: what is read for all, and what of it is each one's to compute.
+
+    None: nothing of that window. Between two of its changed hours a ledger may compute some again that did not change.
+    """
+    hours = sorted({hour for own in hours_of for hour in own})
+    if not hours:
+        return
     reach = _reach(store)
     oldest, latest = _known_span(store)
-    return [
-        ReadWindow(start, end, max(start - reach, oldest), min(end + reach, latest))
-        for start, end in spans(hours, reach, WINDOW_US_MAX)
-    ]
+    length = _window_length(store, hours[0] - reach, hours[-1] + HOUR_US + reach)
+    own_spans = [list(spans(own, reach, _UNCUT)) for own in hours_of]
+    for start, end in spans(hours, reach, length):
+        shared = ReadWindow(start, end, max(start - reach, oldest), min(end + reach, latest))
+        yield shared, [_part_of(shared, own) for own in own_spans]
+
+
+def _part_of(shared: ReadWindow, own: list[tuple[Instant, Instant]]) -> ReadWindow | None:
+    """What of a window lies in a ledger's own spans, from the first to the last; those that end before it are taken off the list."""
+    while own and own[0][1] <= shared.from_us:
+        own.pop(0)
+    inside = [(low, high) for low, high in own if low < shared.to_us]
+    if not inside:
+        return None
+    return replace(shared, from_us=max(shared.from_us, inside[0][0]), to_us=min(shared.to_us, inside[-1][1]))
+
+
+def _window_length(store: Store, from_us: Instant, to_us: Instant) -> DurationUs:
+    """As many whole hours as have ``WINDOW_ROWS_MAX`` samples on average, an hour at least."""
+    between = f"occurred_at BETWEEN make_timestamp({from_us}) AND make_timestamp({to_us})"
+    samples = store.rows(
+        f"SELECT (SELECT count(*) FROM fact.device_sample WHERE {between}) + (SELECT count(*) FROM fact.process_sample WHERE {between})"
+    )[0][0]
+    hours = (to_us - from_us) // HOUR_US * WINDOW_ROWS_MAX // max(1, int(samples))
+    return max(1, min(hours, WINDOW_HOURS_MAX)) * HOUR_US
 
 
 def keep_hours(store: Store, ledger: Ledger, basis: str) -> None:
