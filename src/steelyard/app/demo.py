@@ -32,6 +32,10 @@ _TAKEN_AS_ONE: Final = ("kube", "pod_resources")
 """Systems whose files show one instant: all files of an instant are one import."""
 
 
+DECLARED_BY: Final = "demo"
+"""Who declares the simulated prices."""
+
+
 class SimulatedDemo:
     """Implements ``ports.Demo`` for one data directory. ``post`` is called once at the end, as by the importer."""
 
@@ -100,6 +104,7 @@ def _requests(folder: Path, spec: SimulationSpec) -> Iterator[ImportRequest]:
             as_of=as_of,
             node=node,
             expected_interval_us=None if interval is None else interval * SECOND_US,
+            declared_by=DECLARED_BY,
         )
 
 

@@ -13,9 +13,9 @@ from steelyard.primitives.instant import Instant, to_datetime
 
 class EmittedFile(msgspec.Struct, frozen=True):
     """A file of the simulation. ``path`` is relative to the directory; ``system``: kube, pod_resources, smi_list, smi_query, smi_apps,
-    smi_xml, kernel, or an exporter: dcgm, agent, cadvisor, hami. ``as_of_at``: the instant it shows where it does not say so itself.
-    ``node``: where it was taken. ``every_seconds``: how far apart its rounds, or such files, lie; None = it stands alone. ``cluster``:
-    whose it is, None = the estate's."""
+    smi_xml, kernel, an exporter (dcgm, agent, cadvisor, hami), or money: what is declared. ``as_of_at``: the instant it shows where it does not
+    say so itself. ``node``: where it was taken. ``every_seconds``: how far apart its rounds, or such files, lie; None = it stands alone.
+    ``cluster``: whose it is, None = the estate's."""
 
     path: str
     system: str

@@ -16,6 +16,7 @@ from steelyard.simulation.emission import EmittedFile, Output, file_name
 from steelyard.simulation.estate import build_estate
 from steelyard.simulation.kubernetes import ClusterView
 from steelyard.simulation.life import Life
+from steelyard.simulation.money import write_money
 from steelyard.simulation.node_agents import NodeView, kernel_log, pod_resources_dump
 from steelyard.simulation.queues import workloads
 from steelyard.simulation.spec import SimulationSpec
@@ -52,6 +53,7 @@ def simulate(
         output.write(file, pod_resources_dump(views, at))
     for view in views:
         _write_node(spec, truth, view, output)
+    write_money(spec.start_at, output)
     if spec.troubles:
         troubled = TroubledEstate(spec.end_at - LASTS_US, spec.seed).build()
         write_troubles(troubled, output)
