@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,12 @@ from steelyard.facts.source_status import SourceStatus
 from steelyard.ledgers.posting import PostingParameters, post_ledgers
 from steelyard.primitives.clock import FixedClock
 from steelyard.primitives.instant import Instant, parse_instant
+from steelyard.settlement.assembly import Sheet, statements
+from steelyard.settlement.closing import CloseReport, CloseRequest, close
+from steelyard.settlement.documents import FORMATS, Folder, Format
+from steelyard.settlement.rules import SettlementRules
+from steelyard.settlement.statement import Statement
+from steelyard.settlement.tables import lay_out_ledgers
 from steelyard.store import Store
 
 CARDS = ("GPU-a", "GPU-b")
@@ -130,3 +136,43 @@ def opened(directory: Path, facts: Sequence[Fact] | None = None) -> Store:
     store = Store.open(directory)
     posted(store, story() if facts is None else facts)
     return store
+
+
+class PlainDocuments:
+    """Implements ``documents.Documents`` with one small file: what a statement comes to."""
+
+    def write(self, statement: Statement, folder: Folder, formats: Collection[Format] = FORMATS) -> Sequence[str]:
+        text = f"{statement.number} {statement.tenant} {statement.amount_micro} {statement.closed_at} {len(statement.lines)}\n"
+        folder.write("statement.csv", text.encode())
+        return ["statement.csv"]
+
+
+NOW = FixedClock(at("12-02"))
+
+
+def closed(
+    store: Store,
+    directory: Path,
+    label: str = "2026-11",
+    rules: SettlementRules | None = None,
+    now: str = "12-02",
+    **more: Any,
+) -> CloseReport:
+    """The period closed by bob, who declared nothing."""
+    request = CloseRequest(label, more.pop("actor", "bob"), **more)
+    return close(store, directory, rules or SettlementRules(), request, PlainDocuments(), FixedClock(at(now)))
+
+
+def drafts(
+    store: Store, label: str = "2026-11", rules: SettlementRules | None = None, **sheet: Any
+) -> dict[str, Statement]:
+    """The drafts of a period, by tenant."""
+    wanted = rules or SettlementRules()
+    with store.reader() as view:
+        lay_out_ledgers(view, wanted.periods, label)
+        return {each.tenant: each for each in statements(view, wanted, Sheet(label, at("12-02"), **sheet))}
+
+
+def micro(amount: float) -> int:
+    """An amount in millionths."""
+    return round(amount * 1_000_000)

@@ -1,7 +1,8 @@
 """Corrections: what closed periods would say by the ledgers of now, less what they said, less what was corrected already.
 
 ``closing`` carries them into the next period, ``restate`` shows them. The tricks to know: only grains in which a ledger posted or reversed anything
-since the close are compared, row by row with the snapshot; and a closed period keeps its tenants, so that a reorganisation corrects nothing.
+since the close are compared, row by row with the snapshot; and a closed period keeps its tenants, so that a reorganisation corrects nothing: of a pod
+that is another tenant's by now, only GPU-time that differs does.
 """
 
 from __future__ import annotations
@@ -158,7 +159,9 @@ def _differences(store: Store, closed: Closed) -> Iterator[Correction]:
         for row in store.records(
             f"SELECT difference.*, place.* EXCLUDE (place_no), pod.* EXCLUDE (holder_no, cluster, epoch_no, from_at, to_at) "
             f"FROM ({model_text('compared')}) AS difference JOIN settling_both_place AS place ON place.place_no = difference.place_no "
-            "JOIN settling_both_pod AS pod ON pod.holder_no = difference.holder_no ORDER BY ALL"
+            "JOIN settling_both_pod AS pod ON pod.holder_no = difference.holder_no "
+            "WHERE difference.late OR difference.holder_no NOT IN (SELECT same.both_no FROM settling_same_pod AS same "
+            "JOIN settling_moved AS moved ON moved.holder_no = same.now_no) ORDER BY ALL"
         ):
             yield _correction(row, ledger, closed.row.label, numbers, differing, rules.periods.grain_us)
 
@@ -171,6 +174,12 @@ def _lay_out_both(store: Store, closed: Closed, rules: SettlementRules) -> None:
     same_pod = (
         "was.cluster = now.cluster AND was.pod_uid IS NOT DISTINCT FROM now.pod_uid AND was.unit_id IS NOT DISTINCT FROM now.unit_id "
         "AND was.owner IS NOT DISTINCT FROM now.owner"
+    )
+    drop(store, "settling_moved")
+    store.execute(
+        "CREATE TEMP TABLE settling_moved AS SELECT now.holder_no FROM settling_holder AS now JOIN "
+        f"(SELECT DISTINCT cluster, pod_uid, tenant FROM {was_pods} WHERE pod_uid IS NOT NULL) AS was "
+        "ON was.cluster = now.cluster AND was.pod_uid = now.pod_uid AND was.tenant <> now.tenant"
     )
     store.execute(
         "UPDATE settling_holder AS now SET tenant = was.tenant, from_at = was.from_at, to_at = was.to_at FROM "
