@@ -125,7 +125,7 @@ def _definitions() -> dict[str, str]:
             "the total is rounded from the exact sum."
         ),
         "define_unit_price": _("Unit price: for one whole card and one unit of time, as the price book states it."),
-        "define_estimated": _("estimated: less than 95 % of the granted time was seen by telemetry."),
+        "define_estimated": _("estimated: telemetry saw less of the granted time than 95 %."),
         "define_unpriced": _("no price: no line of the price book holds; the line is not in the total and is not free."),
         "define_provisional": _("provisional: the price is expected to be replaced; the difference comes as a correction."),
         "define_cost": _("Cost book: the tenant's part in what the cards cost, which is not what is asked for."),
