@@ -1,8 +1,9 @@
 """The usage ledger: memory used, and the use of the card itself as far as it was measured, per card and holder. Its model is ``usage.sql``.
 
-Built by windows of hours whose ground changed (``windows.py``), in steps that stand as tables: ``dim.usage_stretch`` (what each sample of a card
-stands for), ``dim.usage_process`` (the same for processes proven to be a pod's), ``dim.usage_holder`` (when a unit has exactly one holder), and
-``dim.usage_instance`` (the share of its card that a GPU instance is).
+Built by windows of hours whose ground changed (``windows.py``), in steps that stand as tables: ``dim.sample_hour`` (samples summed by hour, one
+pass that ``gpu_state`` shares), ``dim.usage_calm`` (hours of which these sums tell all), ``dim.usage_stretch`` (what each sample of the other
+hours stands for), ``dim.usage_process`` (the same for processes proven to be a pod's), ``dim.usage_holder`` (when a unit has exactly one
+holder), and ``dim.usage_instance`` (the share of its card that a GPU instance is).
 
 Attribution, best first, each second once: ``exclusive`` (all that a card used belongs to its one holder), ``mig`` (a GPU instance's),
 ``process`` (memory only). ``device`` rows are the card itself (its instances for what the board did not tell in that grain),
