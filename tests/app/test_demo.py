@@ -37,7 +37,7 @@ def test_every_simulated_file_is_read_and_none_refused(tmp_path: Path):
     report = run(tmp_path, log=steps)
     assert {file.status for file in report.files} == {"imported"}
     assert Counter(file.kind for file in report.files) == {
-        "kubernetes": 13, "pod_resources": 7, "nvidia_smi": 6, "kernel_log": 1,
+        "kubernetes": 13, "pod_resources": 7, "nvidia_smi": 6, "kernel_log": 1, "price_book": 1, "tenancy": 1, "exchange_rates": 1,
     }  # fmt: skip
     assert report.postings_count == 17
     assert report.as_of_basis == "declared"
