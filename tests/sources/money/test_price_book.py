@@ -112,13 +112,23 @@ def test_a_second_price_for_the_same_at_the_same_time_is_refused_and_at_another_
 
 def test_an_early_short_price_does_not_hide_that_a_long_one_overlaps():
     header = f"{HEADER},valid_from,valid_to"
-    rows = ("charge,X,USD,1,hour,2026-01-01,2027-01-01", "charge,Y,USD,1,hour,,", "charge,X,USD,1,hour,2026-02-01,2026-03-01", "charge,X,USD,1,hour,2026-06-01,2026-07-01")
+    rows = (
+        "charge,X,USD,1,hour,2026-01-01,2027-01-01",
+        "charge,Y,USD,1,hour,,",
+        "charge,X,USD,1,hour,2026-02-01,2026-03-01",
+        "charge,X,USD,1,hour,2026-06-01,2026-07-01",
+    )
     assert [line for line, _message in told(read(*rows, header=header))] == [4, 5]
 
 
 def test_the_same_price_of_two_components_sides_or_tenants_is_no_overlap():
     header = f"{HEADER},component,tenant"
-    rows = ("cost,,USD,1,hour,card,", "cost,,USD,1,hour,power,", "charge,,USD,1,hour,card,", "charge,,USD,1,hour,card,team-a")
+    rows = (
+        "cost,,USD,1,hour,card,",
+        "cost,,USD,1,hour,power,",
+        "charge,,USD,1,hour,card,",
+        "charge,,USD,1,hour,card,team-a",
+    )
     assert told(read(*rows, header=header)) == []
 
 
@@ -221,7 +231,11 @@ def test_toml_is_read_as_exactly_as_csv():
     assert book.book == "list-2026"
     charge, power, discount, weight = book.lines
     assert isinstance(charge, Price) and isinstance(power, Price)
-    assert (charge.price_micro, charge.currency, charge.valid_from_at) == (2_500_000, "USD", parse_instant("2025-12-31T16:00:00Z"))
+    assert (charge.price_micro, charge.currency, charge.valid_from_at) == (
+        2_500_000,
+        "USD",
+        parse_instant("2025-12-31T16:00:00Z"),
+    )
     assert (power.price_micro, power.per, power.provisional) == (None, "month", True)
     assert isinstance(discount, Discount) and discount.discount_ppm == 100_000
     assert isinstance(weight, BookWeight) and weight.weight_ppm == 200_000
@@ -262,7 +276,13 @@ def test_a_version_is_the_book_and_its_lines_under_keys_of_their_own():
     facts = numbered(read("charge,A,USD,1,hour", "charge,B,USD,2,hour").lines, "list", 3, declaration, CTX)
     book, *lines = facts
     assert isinstance(book, PriceBook)
-    assert (book.natural_key, book.version, book.lines_count, book.declared_by, book.reason) == ("list@3", 3, 2, "ann", "list of 2027")
+    assert (book.natural_key, book.version, book.lines_count, book.declared_by, book.reason) == (
+        "list@3",
+        3,
+        2,
+        "ann",
+        "list of 2027",
+    )
     assert {fact.occurred_at for fact in facts} == {fact.observed_at for fact in facts} == {42}
     assert len({line.natural_key for line in lines}) == 2
     assert all(line.natural_key.startswith("list@3/") and line.version == 3 for line in lines)

@@ -57,4 +57,6 @@ def test_a_namespace_may_move_at_an_instant_but_not_stand_twice_at_once():
 
 def test_a_version_bears_its_number_and_who_declared_it():
     facts = numbered_tree(read("namespace,,a,research,,,,,").lines, 4, Declaration("abc", 7, "ann"))
-    assert [(fact.natural_key, fact.version, fact.declared_by, fact.occurred_at) for fact in facts] == [("4/1", 4, "ann", 7)]
+    assert [(fact.natural_key, fact.version, fact.declared_by, fact.occurred_at) for fact in facts] == [
+        ("4/1", 4, "ann", 7)
+    ]

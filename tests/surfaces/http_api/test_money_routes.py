@@ -36,7 +36,9 @@ def test_a_book_is_declared_under_the_name_of_the_token_and_prices_the_ledgers_a
     report = response.json()
     assert (report["status"], report["version"], report["lines_count"]) == ("declared", 1, 2)
     assert books(served) == [("list", 1, "finance/None", "list of 2026")]
-    assert served.store.rows("SELECT count(*) > 0, bool_and(unpriced_reason IS NULL) FROM ledger.cost") == [(True, True)]
+    assert served.store.rows("SELECT count(*) > 0, bool_and(unpriced_reason IS NULL) FROM ledger.cost") == [
+        (True, True)
+    ]
 
 
 def test_the_owner_over_the_local_socket_is_recorded_as_the_machines_user(served: World) -> None:
@@ -64,7 +66,9 @@ def test_a_dry_run_says_what_would_change_and_writes_nothing(served: World) -> N
         assert (response.status_code, response.json()["status"]) == (200, "dry_run")
         assert response.json()["changes"]["rows"]
     assert books(served) == []
-    assert served.store.rows("SELECT (SELECT count(*) FROM fact.tenancy), (SELECT count(*) FROM fact.exchange_rate)") == [(0, 0)]
+    assert served.store.rows(
+        "SELECT (SELECT count(*) FROM fact.tenancy), (SELECT count(*) FROM fact.exchange_rate)"
+    ) == [(0, 0)]
 
 
 def test_a_book_with_mistakes_is_refused_whole_with_a_line_for_each(served: World) -> None:
@@ -96,7 +100,9 @@ def test_an_operator_does_not_declare_by_way_of_an_import_either(served: World) 
     assert [row[2] for row in books(served)] == ["admin/None"]
 
 
-@pytest.mark.parametrize("path", ["/prices", "/prices/diff", "/prices/unpriced", "/tenancy", "/tenancy/check", "/rates"])
+@pytest.mark.parametrize(
+    "path", ["/prices", "/prices/diff", "/prices/unpriced", "/tenancy", "/tenancy/check", "/rates"]
+)
 def test_a_viewer_of_one_tenant_sees_nothing_of_what_is_declared(served: World, path: str) -> None:
     problem(served.get(path, token=served.secret("viewer", "canary-ours")), 403, "forbidden")
 
@@ -138,7 +144,14 @@ def test_a_corrected_rate_counts_from_its_day_and_the_wrong_one_cannot_come_back
 
 @pytest.mark.parametrize(
     "path",
-    ["/prices?at=yesterday", "/prices?book=nope", "/prices/diff", "/prices/diff?newer=9", "/prices?from=2026-01-01", "/tenancy?at=1"],
+    [
+        "/prices?at=yesterday",
+        "/prices?book=nope",
+        "/prices/diff",
+        "/prices/diff?newer=9",
+        "/prices?from=2026-01-01",
+        "/tenancy?at=1",
+    ],
 )
 def test_what_cannot_be_asked_is_a_problem_document(served: World, path: str) -> None:
     response = served.get(path)
