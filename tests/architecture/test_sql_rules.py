@@ -17,9 +17,9 @@ from tests.conftest import REPOSITORY
 PACKAGE = REPOSITORY / "src" / "steelyard"
 ANSWERS_MAY_READ = {
     "fact.finding", "fact.source_status", "fact.event", "fact.decision", "fact.preemption", "fact.refusal", "fact.queue",
-    "fact.gang",
+    "fact.gang", "fact.service_use",
 }  # fmt: skip
-"""The last five: latest words that need no sum (decision 0011)."""
+"""The last six: words that need no sum of a ledger (decisions 0011 and 0015)."""
 SETTLEMENT_MAY_READ = {
     "fact.price_book", "fact.price", "fact.discount", "fact.book_weight", "fact.tenancy", "fact.exchange_rate", "fact.service_use",
     "fact.bill_line", "fact.finding", "fact.source_status",

@@ -18,9 +18,9 @@ from steelyard.answers.dimensions import Filter
 from steelyard.answers.lines import Parameter, grains_of
 from steelyard.answers.narrowing import Homes
 from steelyard.answers.reading import Columns, Reading, Record
-from steelyard.answers.state_lines import StateReader
+from steelyard.answers.state_lines import StateLine, StateReader
 from steelyard.definitions.normalised_gpu_hours import normalised_gpu_time_us
-from steelyard.primitives.instant import Window
+from steelyard.primitives.instant import Instant, Window
 
 ACCOUNTS: Final = (
     "tenant", "idle", "stranded", "out_of_service", "unobserved", "platform_start", "reserved_unused", "overhead",
@@ -67,6 +67,18 @@ class CostLine:
     reasons: set[Reason] = field(default_factory=set)
 
 
+@dataclass(frozen=True, slots=True)
+class DailyCost:
+    """What one pod, or an account without one, cost at a place on one day (UTC), in one currency."""
+
+    record: Record
+    account: str
+    currency: str
+    day: Instant
+    amount_us: int
+    cost_micro: int
+
+
 class CostReader:
     """The lines of one window of whole grains. ``by_tree``: whether anybody asks where pods stand in the tenancy tree; ``by_unit``: of what kind
     their units are."""
@@ -110,6 +122,37 @@ class CostReader:
             found += charges
             found += whole
         return found
+
+    def states(self) -> list[StateLine]:
+        """Held time that moved nothing, by state, with the dimensions of money."""
+        found = []
+        for part in self._parts():
+            belonging = self._belonging(part)
+            for row in self._reading.run("stated", from_us=part.start, to_us=part.end):
+                record = self.record(row, "tenant", belonging)
+                found.append(StateLine({**record, "place_kind": row["place_kind"]}, int(row["amount_gpu_us"])))
+        return found
+
+    def daily(self) -> Iterator[DailyCost]:
+        """What is priced, by day."""
+        for part in self._parts() if self.has_prices else ():
+            belonging = self._belonging(part)
+            named: dict[tuple[str | None, ...], Record] = {}
+            columns = self._reading.columns("daily_costs", from_us=part.start, to_us=part.end)
+            for row in _rows(columns):
+                key = tuple(
+                    row[name] for name in ("cluster", "place_kind", "place_id", "node", "pod_uid", "account", "owner")
+                )
+                if key not in named:
+                    named[key] = self.record(row, row["account"], belonging)
+                yield DailyCost(
+                    named[key],
+                    row["account"],
+                    row["currency"],
+                    int(row["day_us"]),
+                    int(row["amount_gpu_us"]),
+                    int(row["cost_micro"]),
+                )
 
     def _parts(self) -> Iterator[Window]:
         """The window, cut at the grain in which a weight or a place in the tree changes: a grain goes by what holds at its start."""
@@ -233,22 +276,20 @@ class AskedCosts:
 
 
 def asked_about(lines: Sequence[CostLine], where: Sequence[Filter], homes: Homes) -> AskedCosts:
-    """What of the lines meets the conditions. A line without a pod meets none on pods."""
+    """What of the lines meets the conditions."""
     if not where:
         return AskedCosts(lines)
-    met: list[CostLine] = []
-    unsettled: list[CostLine] = []
-    for line in lines:
-        record = line.record
-        if record["pod_uid"] is None:
-            verdict: bool | None = all(condition.admits(record) for condition in where)
-        else:
-            verdict = homes.meets(record, where)
-        if verdict:
-            met.append(line)
-        elif verdict is None:
-            unsettled.append(line)
-    return AskedCosts(met, unsettled)
+    verdicts = [(line, meets(line.record, where, homes)) for line in lines]
+    return AskedCosts(
+        [line for line, verdict in verdicts if verdict], [line for line, verdict in verdicts if verdict is None]
+    )
+
+
+def meets(record: Record, where: Sequence[Filter], homes: Homes) -> bool | None:
+    """Whether a record meets the conditions; None where its card is not known and may. One without a pod meets none on pods."""
+    if record["pod_uid"] is None:
+        return all(condition.admits(record) for condition in where)
+    return homes.meets(record, where)
 
 
 def grouped(

@@ -3,7 +3,7 @@
 ``answer`` is what the registry calls. Money comes from the ledgers ``cost`` and ``charge`` in whole grains, GPU-time without a price book from
 the supply ledger. The trick to know: every amount is an integer of one currency, summed over lines first and grouped afterwards, so any grouping
 adds up to the same total, and the accounts to what the supply cost, to the millionth. Each further part (changes, waste, unit costs) is a module
-that yields tables; ``_parts`` puts them together.
+that yields tables; ``answer`` puts them together.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Final
 
-from steelyard.answers import cost_tables, dimensions, grounds, idle_sharing
+from steelyard.answers import cost_changes, cost_tables, cost_waste, dimensions, grounds, idle_sharing, unit_costs
 from steelyard.answers.contract import Answer, Evidence, Figure, Series, Table, Value
+from steelyard.answers.cost_changes import ChangeRule, ChangesPart
 from steelyard.answers.cost_lines import (
     ACCOUNTS,
     NO_BOOK,
@@ -24,14 +25,16 @@ from steelyard.answers.cost_lines import (
     CostLine,
     CostReader,
     asked_about,
+    meets,
     total,
     whole_grains,
 )
 from steelyard.answers.cost_tables import MONEY, hours, money, seen_us, why_unpriced
-from steelyard.answers.dimensions import Dimension
+from steelyard.answers.dimensions import Dimension, Filter
 from steelyard.answers.lines import parameter_of
 from steelyard.answers.narrowing import names_shown
 from steelyard.answers.reading import Reading, Rows
+from steelyard.answers.state_lines import StateLine
 from steelyard.definitions import money as money_definition
 from steelyard.definitions import normalised_gpu_hours, token_split
 from steelyard.primitives.errors import UsageError
@@ -41,6 +44,8 @@ from steelyard.primitives.unknown import Unknown
 
 SQL: Final = Path(__file__).with_suffix(".sql")
 VERSION: Final = "1"
+ANOMALIES_SHOWN: Final = 3
+WASTE_SHOWN: Final = 3
 _MONEY: Final = f"money {money_definition.VERSION}"
 _OTHERS: Final = tuple(account for account in ACCOUNTS if account != "tenant")
 METHODS: Final[Mapping[str, tuple[str, str]]] = {
@@ -63,6 +68,7 @@ METHODS: Final[Mapping[str, tuple[str, str]]] = {
     "charge_total": (MONEY, f"{_MONEY}: charge ledger, discounts taken off"),
     "gpu_hours_unpriced_cost": ("GPU-h", f"{_MONEY}: of gpu_hours_supply what no price of the cost side names"),
     "gpu_hours_unpriced_charge": ("GPU-h", f"{_MONEY}: of gpu_hours_charged what no price of the charge side names"),
+    **unit_costs.METHODS,
     "cost_residual_micro": ("micro", f"{_MONEY}: sum over places and grains of |price x supply, computed anew - sum of accounts|, in integers"),
     "cost_residual_gpu_us": ("GPU-us", f"{_MONEY}: sum over places and grains of |supply - sum of accounts|, in integers"),
 }  # fmt: skip
@@ -77,7 +83,7 @@ class CostSpec:
     """Q9 as asked: ``window`` None = all known time; ``by`` groups (the tenant where nothing is said); ``where`` narrows (dimension or
     label -> value).
 
-    ``confined``: whoever asks may not learn which names exist beside its own.
+    ``confined``: whoever asks may not learn which names exist beside its own. ``change``: which days are anomalies.
     """
 
     window: Window | None = None
@@ -85,6 +91,7 @@ class CostSpec:
     where: Mapping[str, str] = field(default_factory=dict)
     explain: bool = False
     confined: bool = False
+    change: ChangeRule = field(default_factory=ChangeRule)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +123,7 @@ def answer(rows: Rows, spec: CostSpec) -> Answer:
         raise UsageError(
             _("a window must end after it starts: {window} holds no time at all").format(window=spec.window)
         )
-    reading = Reading(rows, SQL, grounds.SQL, dimensions.SQL)
+    reading = Reading(rows, SQL, cost_changes.SQL, cost_waste.SQL, unit_costs.SQL, grounds.SQL, dimensions.SQL)
     by = dimensions.chosen(spec.by or ("tenant",), dimensions.COST, reading)
     where = dimensions.filters(spec.where, dimensions.COST, reading)
     times = grounds.known_times(reading)
@@ -142,38 +149,65 @@ def answer(rows: Rows, spec: CostSpec) -> Answer:
     if not spec.confined:
         dimensions.require_known(where, (line.record for line in lines), reading)
     asked = asked_about(lines, where, reader.homes)
-    return _assemble(spec, window, _parts(reading, reader, spec, asked, by, policy, known), reading)
-
-
-def _parts(
-    reading: Reading,
-    reader: CostReader,
-    spec: CostSpec,
-    asked: AskedCosts,
-    by: Sequence[Dimension],
-    policy: str,
-    known: Window,
-) -> Parts:
-    """Each part in turn. A further one yields its figures (named in METHODS), tables and actions here."""
-    unpriced, left_out = cost_tables.unpriced_table(asked.lines)
-    tables = [
-        cost_tables.costs_table(asked.lines, by, policy),
-        cost_tables.accounts_table(asked.lines),
-        unpriced,
-    ]
-    return Parts(
-        figures=[*_figures(asked.lines, policy), *_residuals(reading, reader)],
-        tables=tables,
-        series=(),
+    booked = Window(int(span["first_us"]), min(int(span["last_us"]) + parameter.grain_us, known.end))
+    of_books = _books(reading, reader, asked, by, policy)
+    changes = _changes(reader, where, by, spec.change, booked)
+    waste, waste_left = cost_waste.waste_table(_states(reader, where), asked.lines, lines)
+    units = unit_costs.unit_costs_part(reading, asked.lines, whole)
+    left_out = {**of_books.left_out, **changes.left_out, "waste": waste_left, **units.left_out}
+    parts = Parts(
+        figures=[*of_books.figures, *units.figures],
+        tables=[*of_books.tables, waste, *units.tables, *changes.tables],
+        series=changes.series,
         coverage=_coverage(asked.lines),
-        blind_spots=_blind_spots(reader, spec, asked, by, known, {"unpriced": left_out}),
-        next_actions=_next_actions(reader, asked.lines),
+        blind_spots=_blind_spots(reader, spec, asked, by, known, left_out),
+        next_actions=[
+            *_next_actions(reader, asked.lines),
+            *cost_waste.first_actions(waste, WASTE_SHOWN),
+            *changes.anomalies[:ANOMALIES_SHOWN],
+        ],
         names=frozenset(
             f"pod {line.record.get('namespace')}/{line.record.get('pod')}"
             for line in asked.lines
             if line.record["pod_uid"]
         ),
     )
+    return _assemble(spec, window, parts, reading)
+
+
+def _states(reader: CostReader, where: Sequence[Filter]) -> list[StateLine]:
+    """GPU-time by state of what is asked about, where money stands for it."""
+    if not reader.has_prices:
+        return []
+    return [line for line in reader.states() if not where or meets(line.record, where, reader.homes)]
+
+
+def _changes(
+    reader: CostReader, where: Sequence[Filter], by: Sequence[Dimension], rule: ChangeRule, booked: Window
+) -> ChangesPart:
+    """Days of what is asked about; the last that is booked may still run, so only whole ones are compared."""
+    rows = (row for row in reader.daily() if not where or meets(row.record, where, reader.homes))
+    return cost_changes.changes_part(rows, by, cost_changes.whole_days(booked), rule)
+
+
+@dataclass(frozen=True, slots=True)
+class Books:
+    """What both books say."""
+
+    figures: Sequence[Figure]
+    tables: Sequence[Table]
+    left_out: Mapping[str, int]
+
+
+def _books(reading: Reading, reader: CostReader, asked: AskedCosts, by: Sequence[Dimension], policy: str) -> Books:
+    unpriced, left_out = cost_tables.unpriced_table(asked.lines)
+    tables = [
+        cost_tables.costs_table(asked.lines, by, policy),
+        cost_tables.accounts_table(asked.lines),
+        unpriced,
+    ]
+    figures = [*_figures(asked.lines, policy), *_residuals(reading, reader)]
+    return Books(figures, tables, {"unpriced": left_out})
 
 
 def _figures(lines: Sequence[CostLine], policy: str) -> list[Figure]:

@@ -82,6 +82,12 @@ _ACTIONS: Final[Mapping[str, Callable[[], str]]] = {
 }  # fmt: skip
 
 
+def action_against(trouble: str) -> str | None:
+    """What to do about a trouble (``held_idle:interactive``, or the state alone), in the chosen language; None where nothing is known."""
+    action = _ACTIONS.get(trouble) or _ACTIONS.get(trouble.partition(":")[0])
+    return action() if action is not None else None
+
+
 @dataclass(slots=True)
 class _Trouble:
     name: str
@@ -97,7 +103,6 @@ class _Trouble:
 
     def row(self, supply_us: int) -> Sequence[Value]:
         """As ``COLUMNS``."""
-        action = _ACTIONS.get(self.name) or _ACTIONS.get(self.name.partition(":")[0])
         return (
             self.name,
             self.owner,
@@ -109,7 +114,7 @@ class _Trouble:
             None if self.since is None else format_instant(self.since),
             _names(self.nodes),
             len(self.cards) or None,
-            action() if action is not None else None,
+            action_against(self.name),
             self.cluster,
         )
 

@@ -168,7 +168,9 @@ WALLS: Final[dict[str, Wall]] = {
     "q9": Wall(
         figures=q09_cost.OWN_FIGURES,
         coverages=q09_cost.OWN_FIGURES,
-        hidden_columns=dict.fromkeys(("costs", "accounts", "unpriced"), frozenset()),
+        hidden_columns=dict.fromkeys(
+            ("costs", "accounts", "unpriced", "waste", "unit_costs", "daily", "changes"), frozenset()
+        ),
         findings_narrowed=True,
     ),
 }

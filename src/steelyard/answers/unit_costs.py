@@ -1,0 +1,308 @@
+"""What one unit of work cost: a million tokens of a service, prefill and decode apart, a job, a million samples; and a service's cost by its callers.
+
+Q9 calls ``unit_costs_part``. Only where facts say what was done: a service's tokens by its gateway, a job's end by the job, samples by what its
+pods say of their speed. Else the cost per unit is unknown with the reason. The trick to know: the whole cost of a service in the window is laid on
+what it did in the window, its idle time too, so a unit costs what it costs and not what it would at full load.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import Final
+
+from steelyard.answers.contract import Column, Figure, Table, Value
+from steelyard.answers.cost_lines import CostLine
+from steelyard.answers.cost_tables import MONEY, money
+from steelyard.answers.reading import Reading, Record
+from steelyard.definitions import token_split
+from steelyard.definitions.token_split import WeightedTokens, divided, weighted_tokens
+from steelyard.primitives.i18n import _
+from steelyard.primitives.instant import SECOND_US, Window
+from steelyard.primitives.unknown import Unknown
+
+SQL: Final = Path(__file__).with_suffix(".sql")
+MILLION: Final = 1_000_000
+LISTED_MAX: Final = 500
+UNATTRIBUTED: Final = "unattributed"
+_SPLIT: Final = f"token_split {token_split.VERSION}"
+METHODS: Final[Mapping[str, tuple[str, str]]] = {
+    "cost_per_million_tokens": (MONEY, f"{_SPLIT}: cost of the services whose tokens are told / their tokens x 1,000,000"),
+    "cost_per_job": (MONEY, "cost of the jobs that began and ended in the window / their number"),
+    "cost_per_succeeded_job": (MONEY, "cost of the same jobs, failed ones too / the number that succeeded"),
+    "cost_per_million_samples": (MONEY, "cost of the workloads that say how many samples per second they do / samples x 1,000,000"),
+}  # fmt: skip
+UNIT_COLUMNS: Final = (
+    Column("unit"),
+    Column("subject"),
+    Column("tenant"),
+    Column("currency"),
+    Column("quantity", "1"),
+    Column("cost", MONEY),
+    Column("cost_per_unit", MONEY),
+    Column("charge", MONEY),
+    Column("charge_per_unit", MONEY),
+    Column("outcome"),
+    Column("basis"),
+    Column("cluster"),
+)
+CALLER_COLUMNS: Final = (
+    Column("service"),
+    Column("caller"),
+    Column("currency"),
+    Column("prompt_tokens", "1"),
+    Column("cached_tokens", "1"),
+    Column("completion_tokens", "1"),
+    Column("share_of_tokens", "1"),
+    Column("cost", MONEY),
+    Column("charge", MONEY),
+    Column("cluster"),
+)
+
+_Workload = tuple[str, str, str, str]
+"""Cluster, namespace, kind, name."""
+
+
+@dataclass(frozen=True, slots=True)
+class UnitCostsPart:
+    """What Q9 says of units. ``left_out``: rows that are not listed, by table."""
+
+    figures: Sequence[Figure]
+    tables: Sequence[Table]
+    left_out: Mapping[str, int]
+
+
+@dataclass(slots=True)
+class _Paid:
+    """What a workload cost and was asked for in one currency; None = nothing of that side has a price in it."""
+
+    tenant: str | None
+    cost_micro: int | None = None
+    charge_micro: int | None = None
+
+    def add(self, cost_micro: int | None, charge_micro: int | None) -> None:
+        """More of it; what has no price adds nothing."""
+        if cost_micro is not None:
+            self.cost_micro = (self.cost_micro or 0) + cost_micro
+        if charge_micro is not None:
+            self.charge_micro = (self.charge_micro or 0) + charge_micro
+
+
+@dataclass(frozen=True, slots=True)
+class _Unit:
+    """One row: ``quantity`` of a unit, and the money of it."""
+
+    unit: str
+    subject: str
+    cluster: str
+    currency: str
+    paid: _Paid
+    quantity: Fraction | Unknown
+    per: int
+    basis: str
+    outcome: str | None = None
+
+    def row(self) -> Sequence[Value]:
+        """As ``UNIT_COLUMNS``."""
+        return (
+            self.unit, self.subject, self.paid.tenant, self.currency, self.quantity, _told(self.paid.cost_micro), self._each(self.paid.cost_micro),
+            _told(self.paid.charge_micro), self._each(self.paid.charge_micro), self.outcome, self.basis, self.cluster,
+        )  # fmt: skip
+
+    def _each(self, micro: int | None) -> Value:
+        if micro is None:
+            return None
+        if isinstance(self.quantity, Unknown):
+            return self.quantity
+        return money(micro) * self.per / self.quantity if self.quantity > 0 else Unknown(_("nothing was done"))
+
+
+def _told(micro: int | None) -> Value:
+    return None if micro is None else money(micro)
+
+
+def _divided(whole: int | None, weights: Sequence[int]) -> Sequence[int | None]:
+    return [None] * len(weights) if whole is None else divided(whole, weights)
+
+
+def unit_costs_part(reading: Reading, lines: Sequence[CostLine], window: Window) -> UnitCostsPart:
+    """Figures of ``METHODS``, tables ``unit_costs`` (dearest first) and ``callers`` (each service's cost to its callers, which sums to it)."""
+    paid = _paid(lines)
+    bound = {"from_us": window.start, "to_us": window.end}
+    services = _services(reading.run("service_tokens", **bound))
+    tokens, callers = _token_units(paid, services)
+    jobs = _job_units(paid, reading.run("jobs_told"), window)
+    samples = _sample_units(paid, reading.run("said_rates", **bound))
+    units = sorted([*tokens, *jobs, *samples], key=lambda each: (-(each.paid.cost_micro or 0), each.unit, each.subject))
+    whole = [each for each in tokens if each.unit == "million_tokens"]
+    succeeded = [each for each in jobs if each.outcome in ("succeeded", "succeeded_with_failed_pods")]
+    values: dict[str, Value] = {
+        "cost_per_million_tokens": _mean(whole, MILLION, _("no source tells the tokens of a service that cost anything here")),
+        "cost_per_job": _mean(jobs, 1, _("of no job is it known that it began and ended in the window")),
+        "cost_per_succeeded_job": _mean(jobs, 1, _("no job is known to have succeeded in the window"), len(succeeded)),
+        "cost_per_million_samples": _mean(
+            samples, MILLION, _("no workload says by annotation how many samples per second it does (setting rate_annotations)")
+        ),
+    }  # fmt: skip
+    figures = [Figure(name, values[name], *METHODS[name], _coverage_of(values[name])) for name in METHODS]
+    tables = [
+        Table("unit_costs", UNIT_COLUMNS, [each.row() for each in units[:LISTED_MAX]]),
+        Table("callers", CALLER_COLUMNS, callers[:LISTED_MAX]),
+    ]
+    left = {"unit_costs": max(0, len(units) - LISTED_MAX), "callers": max(0, len(callers) - LISTED_MAX)}
+    return UnitCostsPart(figures, tables, left)
+
+
+def _coverage_of(value: Value) -> float | Unknown:
+    return value if isinstance(value, Unknown) else 1.0
+
+
+def _paid(lines: Iterable[CostLine]) -> Mapping[_Workload, Mapping[str, _Paid]]:
+    """What each workload's account ``tenant`` cost and was asked for, by currency; what has no price is in none."""
+    found: dict[_Workload, dict[str, _Paid]] = {}
+    for line in lines:
+        record = line.record
+        if line.currency is None or line.account != "tenant" or record.get("workload_name") is None:
+            continue
+        key = (record["cluster"], record["namespace"], record.get("workload_kind") or "", record["workload_name"])
+        paid = found.setdefault(key, {}).setdefault(line.currency, _Paid(record.get("tenant")))
+        paid.add(
+            line.cost_micro if line.priced_us else None,
+            line.charge_micro if line.charged_us > line.charge_unpriced_us else None,
+        )
+    return found
+
+
+def _services(rows: Iterable[Record]) -> Mapping[tuple[str, str], list[Record]]:
+    found: dict[tuple[str, str], list[Record]] = {}
+    for row in rows:
+        found.setdefault((row["cluster"], row["service"]), []).append(row)
+    return found
+
+
+def _token_units(
+    paid: Mapping[_Workload, Mapping[str, _Paid]], services: Mapping[tuple[str, str], Sequence[Record]]
+) -> tuple[list[_Unit], list[Sequence[Value]]]:
+    units: list[_Unit] = []
+    callers: list[Sequence[Value]] = []
+    of_service: dict[tuple[str, str], dict[str, _Paid]] = {}
+    for (cluster, namespace, _kind, name), currencies in paid.items():
+        found = of_service.setdefault((cluster, f"{namespace}/{name}"), {})
+        for currency, each in currencies.items():
+            whole = found.setdefault(currency, _Paid(each.tenant))
+            whole.add(each.cost_micro, each.charge_micro)
+    for (cluster, service), rows in sorted(services.items()):
+        for currency, whole in sorted(of_service.get((cluster, service), {}).items()):
+            units += _of_service(cluster, service, currency, whole, rows)
+            callers += _callers(cluster, service, currency, whole, rows)
+    return units, callers
+
+
+def _weights(rows: Sequence[Record]) -> list[tuple[Record, WeightedTokens]]:
+    """The rows whose tokens are all told, with their weights; what is told of the others is nobody's, since a part of it is missing."""
+    found = []
+    for row in rows:
+        prompt, completion = int(row["prompt_tokens"] or 0), int(row["completion_tokens"] or 0)
+        weight = weighted_tokens(prompt, int(row["cached_tokens"] or 0), completion)
+        if isinstance(weight, WeightedTokens):
+            found.append((row, weight))
+    return found
+
+
+def _of_service(cluster: str, service: str, currency: str, whole: _Paid, rows: Sequence[Record]) -> list[_Unit]:
+    """All tokens, and prefill and decode apart: the cost is divided between them by what they weigh."""
+    weighed = _weights(rows)
+    prefill, decode = (sum(getattr(weight, name) for _row, weight in weighed) for name in ("prefill", "decode"))
+    prompt, completion = (
+        Fraction(sum(int(row[name] or 0) for row, _weight in weighed))
+        for name in ("prompt_tokens", "completion_tokens")
+    )
+    untold = sum(int(row["untold_count"]) for row in rows)
+    why = Unknown(_("{count} rows of the gateway do not tell their tokens").format(count=untold))
+    parts: list[tuple[str, Fraction, _Paid]] = [("million_tokens", prompt + completion, whole)]
+    if prefill + decode:
+        costs, charges = (_divided(amount, (prefill, decode)) for amount in (whole.cost_micro, whole.charge_micro))
+        for number, (unit, quantity) in enumerate(
+            (("million_prefill_tokens", prompt), ("million_decode_tokens", completion))
+        ):
+            parts.append((unit, quantity, _Paid(whole.tenant, costs[number], charges[number])))
+    return [
+        _Unit(unit, service, cluster, currency, paid, why if untold else quantity, MILLION, "gateway")
+        for unit, quantity, paid in parts
+    ]
+
+
+def _callers(cluster: str, service: str, currency: str, whole: _Paid, rows: Sequence[Record]) -> list[Sequence[Value]]:
+    """What each caller bears; the rows of a currency sum to the service. Callers of whom a count is not told, or who are not named, are
+    ``unattributed`` together."""
+    named: dict[str, list[tuple[Record, WeightedTokens]]] = {}
+    for row, weight in _weights(rows):
+        caller = UNATTRIBUTED if row["tenant"] is None or row["untold_count"] else str(row["tenant"])
+        named.setdefault(caller, []).append((row, weight))
+    callers = sorted(named, key=lambda name: (name == UNATTRIBUTED, name))
+    weights = [sum(weight.total for _row, weight in named[name]) for name in callers]
+    if not sum(weights):
+        return []
+    costs, charges = _divided(whole.cost_micro, weights), _divided(whole.charge_micro, weights)
+    found: list[Sequence[Value]] = []
+    for name, part, cost, charge in zip(callers, weights, costs, charges, strict=True):
+        of_name = [row for row, _weight in named[name]]
+        tokens = (
+            sum(int(row[column] or 0) for row in of_name)
+            for column in ("prompt_tokens", "cached_tokens", "completion_tokens")
+        )
+        share = float(Fraction(part, sum(weights)))
+        found.append((service, name, currency, *tokens, share, _told(cost), _told(charge), cluster))
+    return found
+
+
+def _job_units(paid: Mapping[_Workload, Mapping[str, _Paid]], jobs: Iterable[Record], window: Window) -> list[_Unit]:
+    """Jobs that began and ended in the window: a job of which a part lies outside cost more than the window shows."""
+    found = []
+    for job in jobs:
+        key = (job["cluster"], job["namespace"], job["workload_kind"], job["workload_name"])
+        created, finished = job["created_us"], job["finished_us"]
+        if key not in paid or not job["is_finished"] or created is None or finished is None:
+            continue
+        if not window.start <= created <= finished < window.end:
+            continue
+        for currency, each in sorted(paid[key].items()):
+            subject = f"{job['namespace']}/{job['workload_kind']}/{job['workload_name']}"
+            found.append(
+                _Unit("job", subject, job["cluster"], currency, each, Fraction(1), 1, "job", job["outcome"] or None)
+            )
+    return found
+
+
+def _sample_units(paid: Mapping[_Workload, Mapping[str, _Paid]], rates: Iterable[Record]) -> list[_Unit]:
+    found = []
+    for row in rates:
+        key = (row["cluster"], row["namespace"], row["workload_kind"] or "", row["workload_name"])
+        quantity: Fraction | Unknown = Unknown(_("what its pods say of it is no number"))
+        if row["rate_micro"] is not None:
+            quantity = Fraction(int(row["rate_micro"]) * int(row["ran_us"]), MILLION * SECOND_US)
+        for currency, each in sorted(paid.get(key, {}).items()):
+            subject = f"{row['namespace']}/{row['workload_kind'] or '-'}/{row['workload_name']}"
+            found.append(
+                _Unit("million_samples", subject, row["cluster"], currency, each, quantity, MILLION, "annotation")
+            )
+    return found
+
+
+def _mean(units: Sequence[_Unit], per: int, otherwise: str, count: int | None = None) -> Value:
+    """Sum of costs by sum of quantities, in one currency."""
+    known = [each for each in units if isinstance(each.quantity, Fraction) and each.paid.cost_micro is not None]
+    quantity = sum((each.quantity for each in known if isinstance(each.quantity, Fraction)), Fraction(0))
+    if count is not None:
+        quantity = Fraction(count)
+    if not known or quantity <= 0:
+        unknown = next((each.quantity for each in units if isinstance(each.quantity, Unknown)), None)
+        return Unknown(otherwise) if unknown is None else unknown
+    currencies = sorted({each.currency for each in known})
+    if len(currencies) > 1:
+        return Unknown(
+            _("in {currencies}, which are not added: see the table `costs`").format(currencies=", ".join(currencies))
+        )
+    return money(sum(each.paid.cost_micro or 0 for each in known)) * per / quantity

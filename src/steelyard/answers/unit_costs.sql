@@ -1,0 +1,83 @@
+-- What money is laid beside: tokens of services, jobs that ended, samples that pods say they do. See unit_costs.py.
+
+-- name: service_tokens
+-- What callers took of each service within the window, as a gateway counted it; untold_count: rows of which the prompt or the completion is not told.
+SELECT
+    cluster, service, coalesce(tenant, caller) AS tenant, sum(prompt_tokens) AS prompt_tokens, sum(cached_tokens) AS cached_tokens,
+    sum(completion_tokens) AS completion_tokens, count(*) FILTER (WHERE prompt_tokens IS NULL OR completion_tokens IS NULL) AS untold_count,
+    sum(requests_count) AS requests_count
+FROM fact.service_use
+WHERE started_at >= make_timestamp($from_us)
+    AND started_at < make_timestamp($to_us)
+GROUP BY cluster, service, coalesce(tenant, caller), prompt_tokens IS NULL OR completion_tokens IS NULL
+ORDER BY cluster, service, tenant, untold_count;
+
+-- name: jobs_told
+-- How each job stands by its own word; of several under one name the last.
+SELECT
+    cluster, namespace, object_kind AS workload_kind, name AS workload_name,
+    arg_max(coalesce(outcome, ''), (coalesce(created_at, first_seen_at), object_uid)) AS outcome,
+    epoch_us(max(coalesce(created_at, first_seen_at))) AS created_us, epoch_us(max(finished_at)) AS finished_us,
+    count(finished_at) = count(*) AS is_finished
+FROM dim.job
+GROUP BY cluster, namespace, object_kind, name;
+
+-- name: said_rates
+-- What pods say of the speed of their workload, by the first annotation of the settings that is there; and for how long the workload held anything in
+-- the window, pods that run at the same time once. rate_micro: millionths of a sample per second, NULL = no number below a billion.
+WITH
+word AS (
+    SELECT pod.cluster, pod.pod_uid, pod.namespace, pod.workload_kind, pod.workload_name, key.position,
+        json_extract_string(pod.annotations, '/' || replace(replace(key.key, '~', '~0'), '/', '~1')) AS word
+    FROM dim.rate_annotation AS key
+    JOIN dim.pod AS pod ON contains(pod.annotations, key.key)
+    WHERE pod.workload_name IS NOT NULL
+),
+
+said AS (
+    SELECT cluster, namespace, workload_kind, workload_name, max(rate_micro) AS rate_micro
+    FROM (
+        SELECT
+            cluster, pod_uid, namespace, workload_kind, workload_name,
+            arg_min(
+                CASE
+                    WHEN length(word) <= 40 AND TRY_CAST(word AS DECIMAL(38, 6)) BETWEEN 0 AND 999999999
+                        THEN CAST(TRY_CAST(word AS DECIMAL(38, 6)) * 1000000 AS BIGINT)
+                END,
+                position
+            ) AS rate_micro
+        FROM word
+        WHERE word IS NOT NULL
+        GROUP BY cluster, pod_uid, namespace, workload_kind, workload_name
+    ) AS of_pod
+    GROUP BY cluster, namespace, workload_kind, workload_name
+),
+
+held AS (
+    SELECT
+        said.cluster, said.namespace, said.workload_kind, said.workload_name, said.rate_micro,
+        greatest(epoch_us(coalesce(holding.running_at, holding.started_at)), $from_us) AS start_us,
+        least(epoch_us(coalesce(holding.ended_at, holding.known_to_at)), $to_us) AS end_us
+    FROM said
+    JOIN dim.pod AS pod
+        ON pod.cluster = said.cluster AND pod.namespace = said.namespace AND pod.workload_kind IS NOT DISTINCT FROM said.workload_kind
+        AND pod.workload_name = said.workload_name
+    JOIN ledger.holding AS holding ON holding.cluster = pod.cluster AND holding.pod_uid = pod.pod_uid
+    WHERE holding.occupancy = 'held'
+),
+
+reached AS (
+    SELECT
+        *,
+        max(end_us) OVER (
+            PARTITION BY cluster, namespace, workload_kind, workload_name ORDER BY start_us, end_us ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+        ) AS reach_us
+    FROM held
+    WHERE end_us > start_us
+)
+
+SELECT
+    cluster, namespace, workload_kind, workload_name, max(rate_micro) AS rate_micro,
+    CAST(sum(greatest(0, end_us - greatest(start_us, coalesce(reach_us, start_us)))) AS BIGINT) AS ran_us
+FROM reached
+GROUP BY cluster, namespace, workload_kind, workload_name;
