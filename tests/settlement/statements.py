@@ -128,7 +128,7 @@ def statement(lines: Sequence[StatementLine] | None = None, **changes: Any) -> S
         "lines": every_kind() if lines is None else lines,
         "daily": tuple((WINDOW.start + day * DAY_US, (day % 7) * 3_000_000) for day in range(30)),
         "previous_micro": 150_000_000,
-        "versions": {"money": "1", "price_book std": "3"},
+        "versions": {"money": "1", "price book std": "3"},
         "notes": ("one card was not priced",),
     }
     return Statement(**{**whole, **changes})

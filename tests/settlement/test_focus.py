@@ -152,7 +152,7 @@ def test_the_price_id_holds_the_books_version_and_has_one_sku_which_keeps_its_na
     assert "std@3" in new["SkuPriceId"]
     assert (mig["SkuPriceId"], mig["SkuId"]) != (new["SkuPriceId"], new["SkuId"])
     bare = rows(statement([line("1", price_id="h100")]), version="1.2")[0]
-    assert "price_book std@3" in bare["SkuPriceId"]
+    assert bare["SkuPriceId"] == f"std@3/h100/{bare['SkuId']}"
 
 
 @pytest.mark.parametrize(("per", "unit"), [("hour", "GPU-Hours"), ("day", "GPU-Days"), ("month", "GPU-Months")])

@@ -32,6 +32,8 @@ Row: TypeAlias = dict[str, Cell]
 
 UNITS: Final = {"hour": "GPU-Hours", "day": "GPU-Days", "month": "GPU-Months", "year": "GPU-Years"}
 METHOD_ID: Final = "declared-share-x-time/1"
+BOOK: Final = "price book "
+"""How a statement's ``versions`` name a price book."""
 _PRICED_BY_QUANTITY: Final = frozenset({"usage", "burst", "reserved_unused", "service_share"})
 _CATEGORY: Final = {"tax": "Tax", "credit": "Credit"}
 
@@ -213,11 +215,15 @@ def _prices(statement: Statement, line: StatementLine) -> Row:
 
 
 def _price_with_version(statement: Statement, line: StatementLine) -> str:
-    """The price line's id with the version of its book: ``std@3/h100``. Where the id names no book, the statement's versions stand before it."""
+    """The price line's id with the version of its book: ``std@3/h100``. Where the id names no book, the statement's books stand before it."""
     if line.price_id is not None and "@" in line.price_id:
         return line.price_id
-    versions = ",".join(f"{name}@{version}" for name, version in sorted(statement.versions.items()))
-    return f"{versions}/{line.price_id or 'unlisted'}"
+    books = [
+        f"{name.removeprefix(BOOK)}@{version}"
+        for name, version in sorted(statement.versions.items())
+        if name.startswith(BOOK)
+    ]
+    return "/".join([*([",".join(books)] if books else []), line.price_id or "unlisted"])
 
 
 def _resource(line: StatementLine, version: Version) -> Row:

@@ -124,7 +124,7 @@ def _by_kind(page: Page) -> list[list[str]]:
         lines = [line for line in page.statement.lines if line.kind == kind]
         if lines:
             rows.append([
-                page.words[kind], str(len(lines)), hours_text(sum(line.quantity_gpu_us for line in lines)),
+                page.words[kind], str(len(lines)), _hours(kind, sum(line.quantity_gpu_us for line in lines)),
                 page.money(_sum(line.list_micro for line in lines)),
                 page.money(_sum(line.discount_micro for line in lines)),
                 page.money(_sum(line.amount_micro for line in lines)),
@@ -171,7 +171,7 @@ def _line(page: Page, line: StatementLine) -> dict[str, Any]:
         "pod": page.text("/".join(part for part in (line.namespace, line.pod) if part)),
         "where": place,
         "whose": page.text(", ".join(part for part in (line.team, line.project) if part)),
-        "hours": hours_text(line.quantity_gpu_us),
+        "hours": _hours(line.kind, line.quantity_gpu_us),
         "price": page.price(line),
         "amount": page.money(line.amount_micro) if line.amount_micro is not None else page.words["mark_unpriced"],
         "marks": [
@@ -184,6 +184,11 @@ def _line(page: Page, line: StatementLine) -> dict[str, Any]:
         ],
         "why": page.text(line.unpriced_reason),
     }
+
+
+def _hours(kind: str, gpu_us: int) -> str:
+    """GPU-hours; nothing where a kind has none by its nature."""
+    return "" if gpu_us == 0 and kind in ("tax", "credit", "correction", "service_share") else hours_text(gpu_us)
 
 
 def _correction(page: Page, line: StatementLine) -> list[str]:
