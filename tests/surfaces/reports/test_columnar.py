@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from steelyard.primitives.errors import UsageError
 from steelyard.surfaces.reports.columnar import statement_parquet
 from steelyard.surfaces.reports.columns import COLUMNS
 from tests.settlement.statements import WINDOW, line, statement
@@ -48,7 +49,7 @@ def test_amounts_sum_to_the_statement(amounts: list[int | None]) -> None:
 
 
 def test_an_amount_that_no_decimal_holds_is_refused_and_never_cut() -> None:
-    with pytest.raises(pa.ArrowInvalid):
+    with pytest.raises(UsageError, match="cannot hold column amount"):
         statement_parquet(statement([line("1", amount_micro=10**39)]))
 
 

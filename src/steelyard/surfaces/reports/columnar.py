@@ -10,6 +10,8 @@ import io
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from steelyard.primitives.errors import UsageError
+from steelyard.primitives.i18n import _
 from steelyard.primitives.instant import format_instant
 from steelyard.settlement.statement import Statement
 from steelyard.surfaces.reports.columns import COLUMNS, Kind
@@ -32,11 +34,18 @@ def parquet_bytes(table: pa.Table) -> bytes:
 def arrow_table(
     names: Sequence[str], types: Sequence[pa.DataType], columns: Sequence[Sequence[Any]], metadata: Mapping[str, str]
 ) -> pa.Table:
-    """Columns of cells as a table with ``metadata`` in its schema. An amount that its type cannot hold raises: it is never cut."""
+    """Columns of cells as a table with ``metadata`` in its schema. Raises UsageError for an amount that its type cannot hold: it is never cut."""
     import pyarrow as pa
 
     schema = pa.schema(list(zip(names, types, strict=True)), metadata={**metadata})
-    arrays = [pa.array(cells, type=kind) for cells, kind in zip(columns, types, strict=True)]
+    arrays = []
+    for name, cells, kind in zip(names, columns, types, strict=True):
+        try:
+            arrays.append(pa.array(cells, type=kind))
+        except pa.ArrowInvalid as error:
+            raise UsageError(
+                _("Parquet cannot hold column {column}: {error}").format(column=name, error=error)
+            ) from error
     return pa.Table.from_arrays(arrays, schema=schema)
 
 

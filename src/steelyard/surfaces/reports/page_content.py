@@ -20,7 +20,9 @@ LINES_MAX: Final = 3_000
 """Lines of usage, and as many of corrections, that a PDF lists; what is beyond stands in the CSV, and the page says so."""
 TEXT_MAX: Final = 160
 TEAMS_MAX: Final = 12
+NOTES_MAX: Final = 50
 _RUN_MAX: Final = 14
+_LABEL_MAX: Final = 40
 _BREAK: Final = "\u200b"
 _KINDS: Final = ("usage", "burst", "service_share", "reserved_unused", "credit", "correction", "tax")
 
@@ -92,7 +94,7 @@ def content_of(statement: Statement, language: Language, covered: Callable[[str]
         "facts": _facts(page),
         "kinds": _by_kind(page),
         "figures": _figures(page),
-        "notes": [page.text(note) for note in statement.notes[:50]],
+        "notes": _notes(page),
         "lines": [_line(page, line) for line in usage[:LINES_MAX]],
         "lines_more": _more(page, usage),
         "corrections": [_correction(page, line) for line in corrections[:LINES_MAX]],
@@ -100,6 +102,12 @@ def content_of(statement: Statement, language: Language, covered: Callable[[str]
         "definitions": [text for key, text in page.words.items() if key.startswith("define_")],
         "versions": [[page.text(name), page.text(version)] for name, version in sorted(statement.versions.items())],
     }
+
+
+def _notes(page: Page) -> list[str]:
+    notes = page.statement.notes
+    shown = [page.text(note) for note in notes[:NOTES_MAX]]
+    return shown if len(notes) <= NOTES_MAX else [*shown, f"… (+{len(notes) - NOTES_MAX})"]
 
 
 def _facts(page: Page) -> list[list[str]]:
@@ -225,11 +233,15 @@ def team_bars(page: Page) -> list[tuple[str, float]]:
         if line.amount_micro is not None and line.kind != "tax":
             sums[line.team or ""] = sums.get(line.team or "", 0) + line.amount_micro
     ranked = sorted(sums.items(), key=lambda item: (-item[1], item[0]))
-    bars = [(page.covered(name[:40]) or page.words["unmapped"], _scaled(page, micro)) for name, micro in ranked]
-    if len(bars) <= TEAMS_MAX:
-        return bars
-    rest = sum(micro for _name, micro in ranked[TEAMS_MAX - 1 :])
-    return [*bars[: TEAMS_MAX - 1], (page.words["other_teams"], _scaled(page, rest))]
+    named = ranked if len(ranked) <= TEAMS_MAX else ranked[: TEAMS_MAX - 1]
+    bars: dict[str, int] = {}
+    for name, micro in named:
+        label = page.covered(name if len(name) <= _LABEL_MAX else f"{name[:_LABEL_MAX]}…") or page.words["unmapped"]
+        bars[label] = bars.get(label, 0) + micro
+    if len(ranked) > len(named):
+        others = page.words["other_teams"]
+        bars[others] = bars.get(others, 0) + sum(micro for _name, micro in ranked[len(named) :])
+    return [(label, _scaled(page, micro)) for label, micro in bars.items()]
 
 
 def _scaled(page: Page, micro: int) -> float:
