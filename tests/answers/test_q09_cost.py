@@ -9,10 +9,13 @@ from typing import Any
 import pytest
 
 from steelyard.answers.contract import Answer
+from steelyard.answers.cost_series import CostSeries, cost_series
 from steelyard.definitions.money import MoneyPolicy
 from steelyard.primitives.errors import UsageError
 from steelyard.primitives.unknown import Unknown
 from steelyard.store import Store
+from steelyard.surfaces.http_api.exposition import Traffic, exposition
+from steelyard.surfaces.shared.server_ports import Standing
 from tests.answers.cost_story import (
     FIRST,
     SECOND,
@@ -277,3 +280,16 @@ def test_explain_holds_the_statements_that_ran() -> None:
     assert {"cost_lines", "charge_lines", "whole_cards", "cost_residual"} <= set(explained)
     assert "FROM ledger.cost" in explained["cost_lines"]
     assert table(ask(standard()), "costs").columns[0].name == "tenant"
+
+
+def test_monitoring_is_told_the_last_day_by_account_and_what_has_no_price() -> None:
+    found = cost_series(standard())
+    assert found.costs == {("default", "idle", "USD"): 42_000_000, ("default", "tenant", "USD"): 6_000_000}
+    assert found.unpriced == {}
+    printed = exposition(Standing(costs=found), Traffic(), ()).decode()
+    assert 'steelyard_cost_currency_units{cluster="default",account="idle",currency="USD"} 42.0\n' in printed
+    assert "cost_unpriced" not in printed
+    unpriced = cost_series(opened([*story(), *book(line("cost", "cost", 1_000_000, model="T4"))]))
+    assert unpriced.costs == {}
+    assert unpriced.unpriced["default", "cost", "no price"] == 48 * 3_600_000_000
+    assert cost_series(opened([watched(), *cards()])) == CostSeries()

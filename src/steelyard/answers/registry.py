@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from steelyard.answers import (
+    cost_series,
     dimensions,
     q01_holders,
     q02_consumption,
@@ -144,7 +145,7 @@ ANSWERS: Final[tuple[Entry, ...]] = (
         spec=q09_cost.CostSpec,
         function=q09_cost.answer,
         units={name: unit for name, (unit, _method) in q09_cost.METHODS.items()},
-        metrics=(),
+        metrics=(f"steelyard_{cost_series.COSTS}", f"steelyard_{cost_series.UNPRICED}"),
         sources=("kubernetes pods", "gpu inventory"),
         dimensions=tuple(sorted(dimensions.COST)),
         example="steelyard q9 --from 2026-11-01T00:00:00Z --to 2026-12-01T00:00:00Z --by namespace",

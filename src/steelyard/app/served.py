@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from steelyard.answers import deviation_series, listings, overuse_series, queue_series, state_series
+from steelyard.answers import cost_series, deviation_series, listings, overuse_series, queue_series, state_series
 from steelyard.answers.contract import Answer
 from steelyard.answers.fragmentation import free_share_ratios
 from steelyard.app.asking import answer_over, capacity_over, check_posted, reconcile_over, story_over
@@ -61,6 +61,7 @@ class Served:
         self._clock = clock
         self._states: state_series.StateSeries = {}
         self._over_use: overuse_series.OveruseSeries = {}
+        self._costs = cost_series.CostSeries()
         self._books: tuple[listings.Books, queue_series.QueueSeries, deviation_series.DeviationSeries] | None = None
         self._ratios: Mapping[tuple[str, str], float] = {}
         self._books_lock = threading.Lock()
@@ -165,8 +166,10 @@ class Served:
                     self._ratios = _ratios(reader)
                     self._states = state_series.state_series(reader)
                     self._over_use = overuse_series.overuse_series(reader)
+                    self._costs = cost_series.cost_series(reader)
                 found, queues, deviations = self._books
                 ratios, states, over_use = self._ratios, self._states, self._over_use
+                costs = self._costs
         return Standing(
             found.posted_at,
             found.as_of,
@@ -179,6 +182,7 @@ class Served:
             ratios,
             states,
             over_use,
+            costs,
         )
 
 

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import pytest
 
+from steelyard.answers.cost_series import CostSeries
 from steelyard.answers.queue_series import BOUNDS_US, QueueSeries, WaitSeries
 from steelyard.answers.registry import ANSWERS, Entry, entry
 from steelyard.primitives.instant import SECOND_US
@@ -59,8 +60,14 @@ def test_no_question_names_a_metric_that_is_not_printed(each: Entry) -> None:
     known = {("default", "cluster_queue", "gpus", "", "nvidia.com/gpu"): [8_000, 8_000, 2_500, 0, 4_000]}
     states = {("default", "held_idle", "no_load"): 1_000_000}
     over_use = {("default", "memory", "soft"): (1, 1_000_000)}
+    costs = CostSeries({("default", "idle", "USD"): 1}, {("default", "cost", "no price"): 1})
     standing = Standing(
-        residual_gpu_us=0, coverage=1.0, queues=replace(SERIES, quotas=known), states=states, over_use=over_use
+        residual_gpu_us=0,
+        coverage=1.0,
+        queues=replace(SERIES, quotas=known),
+        states=states,
+        over_use=over_use,
+        costs=costs,
     )
     printed = re.findall(r"^# TYPE (\S+)", exposition(standing, Traffic(), ()).decode(), re.MULTILINE)
     assert set(each.metrics) <= set(printed)

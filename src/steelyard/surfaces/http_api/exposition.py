@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from importlib.metadata import version
 from typing import Final
 
-from steelyard.answers import overuse_series
+from steelyard.answers import cost_series, overuse_series
+from steelyard.answers.cost_tables import MICRO
 from steelyard.answers.state_series import METRIC
 from steelyard.primitives.instant import SECOND_US
 from steelyard.primitives.unknown import Unknown
@@ -63,6 +64,7 @@ def exposition(standing: Standing, traffic: Traffic, collectors: Sequence[Collec
         *_of_free_shares(standing),
         _family(METRIC, "gauge", "GPU-time of the last booked day, by state and cause.", _of_states(standing)),
         *_of_over_use(standing),
+        *_of_costs(standing),
     ]
     return "".join(families).encode("utf-8")
 
@@ -84,6 +86,21 @@ def _of_over_use(standing: Standing) -> Iterable[str]:
     yield _family(overuse_series.EPISODES, "gauge", "Episodes of over-use that go on or ended within a day.", counts)
     taken = [(labels, taken_us / SECOND_US) for labels, (_episodes, taken_us) in names]
     yield _family(overuse_series.GPU_SECONDS, "gauge", "GPU-time above grants of those episodes, seconds.", taken)
+
+
+def _of_costs(standing: Standing) -> Iterable[str]:
+    """Money of the last booked day, and GPU-time for which none stands."""
+    costs = [
+        ({"cluster": cluster, "account": account, "currency": currency}, micro / MICRO)
+        for (cluster, account, currency), micro in standing.costs.costs.items()
+    ]
+    yield _family(cost_series.COSTS, "gauge", "What the last booked day cost, by account, in its currency.", costs)
+    unpriced = [
+        ({"cluster": cluster, "side": side, "reason": reason}, amount / SECOND_US)
+        for (cluster, side, reason), amount in standing.costs.unpriced.items()
+    ]
+    text = "GPU-time of the last booked day that has no price, by side of the price book and reason."
+    yield _family(cost_series.UNPRICED, "gauge", text, unpriced)
 
 
 def _of_deviations(standing: Standing) -> Iterable[str]:

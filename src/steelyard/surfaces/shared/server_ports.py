@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
+from steelyard.answers.cost_series import CostSeries
 from steelyard.answers.deviation_series import DeviationSeries
 from steelyard.answers.overuse_series import OveruseSeries
 from steelyard.answers.queue_series import QueueSeries
@@ -99,7 +100,7 @@ class Standing:
     supply over the last day that is known, 0 to 1. ``agents_known``: node agents heard of in the last day (None: none ever was), of which
     ``agents_silent`` for five minutes were not. ``queues``, ``deviations``: what monitoring is told of queues and deviations.
     ``free_share_ratios``: (metric, measure) -> how much of what is free no typical request can use. ``states``: GPU-time of the last booked day.
-    ``over_use``: episodes of the last day that is known."""
+    ``over_use``: episodes of the last day that is known. ``costs``: money of the last booked day."""
 
     posted_at: Instant | None = None
     as_of: Instant | None = None
@@ -112,6 +113,7 @@ class Standing:
     free_share_ratios: Mapping[tuple[str, str], float] = field(default_factory=dict)
     states: StateSeries = field(default_factory=dict)
     over_use: OveruseSeries = field(default_factory=dict)
+    costs: CostSeries = field(default_factory=CostSeries)
 
 
 class Health(Protocol):
