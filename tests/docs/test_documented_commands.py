@@ -98,6 +98,29 @@ SEQUENCE_CSV = """time,vc,total_gpu_num,running_gpu_num,pending_gpu_num,idle_gpu
 """
 NODES_CSV = "sn,cpu_milli,memory_mib,gpu,model\nn-0,64000,262144,2,T4\n"
 
+GATEWAY_ROWS = [
+    {
+        "request_id": number,
+        "prompt_tokens": 1,
+        "completion_tokens": 1,
+        "startTime": 1795000000,
+        "endTime": 1795000001,
+        "api_base": base,
+    }
+    for number, base in (("r-1", "http://llama.serving.svc:8000"), ("r-2", "https://elsewhere.example.com"))
+]
+DECLARED = {
+    "prices.csv": "side,model,currency,price,per\ncharge,L40S,USD,1.20,hour\ncost,L40S,USD,610.00,month\n",
+    "prices.toml": '[[prices]]\nside = "charge"\nmodel = "H100"\ncurrency = "USD"\nprice = 3.40\nper = "hour"\n',
+    "tree.csv": "by,match,department,valid_from\nnamespace,team-a,research,2026-01-01\n",
+    "rates.csv": "base_currency,quote_currency,rate,valid_from\nUSD,CNY,7.1025,2026-11-01\n",
+    "service-use.csv": "service,started_at,ended_at,prompt_tokens,completion_tokens\n"
+    "serving/llama,2026-11-30T01:00:00Z,2026-11-30T02:00:00Z,100,50\n",
+    "gateway.jsonl": "".join(f"{json.dumps(row)}\n" for row in GATEWAY_ROWS),
+    "bill.csv": "BillingCurrency,BilledCost,ChargeCategory,ChargePeriodStart,ChargePeriodEnd\n"
+    "USD,1.5,Usage,2026-11-01T00:00:00Z,2026-11-02T00:00:00Z\n",
+}
+
 
 @pytest.fixture
 def site(furnished: Path, tmp_path: Path) -> Path:
@@ -115,6 +138,8 @@ def furnished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "PODS.csv").write_text(PODS_CSV, encoding="utf-8")
     (folder / "NODES.csv").write_text(NODES_CSV, encoding="utf-8")
     (folder / "SEQUENCE.csv").write_text(SEQUENCE_CSV, encoding="utf-8")
+    for name, text in DECLARED.items():
+        (folder / name).write_text(text, encoding="utf-8")
     log = folder / "audit.log"
     stages = ("RequestReceived", "ResponseComplete")
     log.write_text("".join(json.dumps({**AUDIT_EVENT, "stage": stage}) + "\n" for stage in stages), encoding="utf-8")
