@@ -35,7 +35,10 @@ _At: TypeAlias = Annotated[
 def add_money(app: typer.Typer, ports: Ports) -> None:
     """The three groups of commands."""
     prices = _group(
-        app, "prices", _("Price books: declare a version, see what holds, what changed and what is unpriced.")
+        app,
+        "prices",
+        _("Price books"),
+        _("Price books: declare a version, see what holds, what changed and what is unpriced."),
     )
     _add(
         prices,
@@ -59,7 +62,12 @@ def add_money(app: typer.Typer, ports: Ports) -> None:
         _diff(ports),
     )
     _add(prices, "prices unpriced", _("What no line prices, and why."), "--json", _unpriced(ports))
-    tree = _group(app, "tenancy", _("The tenancy tree: department, team, project and cost centre of each namespace."))
+    tree = _group(
+        app,
+        "tenancy",
+        _("The tenancy tree"),
+        _("The tenancy tree: department, team, project and cost centre of each namespace."),
+    )
     _add(
         tree,
         "tenancy import",
@@ -75,13 +83,13 @@ def add_money(app: typer.Typer, ports: Ports) -> None:
         _tree(ports),
     )
     _add(tree, "tenancy check", _("Namespaces that were seen and that no line maps."), "--json", _check(ports))
-    rates = _group(app, "rates", _("Dated exchange rates."))
+    rates = _group(app, "rates", _("Dated exchange rates"), _("Dated exchange rates."))
     _add(rates, "rates import", _("Declare rates from a CSV."), "rates.csv", _import(ports, "exchange_rates"))
     _add(rates, "rates list", _("The rates that hold at an instant."), "--at 2026-11-30T00:00:00Z", _rates(ports))
 
 
-def _group(app: typer.Typer, name: str, help_text: str) -> typer.Typer:
-    group = typer.Typer(name=name, help=help_text, no_args_is_help=True, rich_markup_mode=None)
+def _group(app: typer.Typer, name: str, short_help: str, help_text: str) -> typer.Typer:
+    group = typer.Typer(name=name, help=help_text, short_help=short_help, no_args_is_help=True, rich_markup_mode=None)
     app.add_typer(group)
     return group
 
@@ -147,7 +155,7 @@ def _diff(ports: Ports) -> Callable[..., None]:
         as_json: options.Json = False,
         data: options.Data = options.DATA_DEFAULT,
     ) -> None:
-        asked = versions or [None, None]
+        asked: list[int | None] = [*versions] if versions else [None, None]
         if len(asked) != 2:
             raise UsageError(_("expected two versions such as `1 2`, or none; found one"))
         _show(ports.money(data).price_changes(asked[0], asked[1], _text(book)), rows, as_json)
