@@ -16,6 +16,7 @@ from steelyard.settlement.exchange import Rates, in_currency, rates_of
 from steelyard.settlement.periods import day_starts
 from steelyard.settlement.rules import SettlementRules
 from steelyard.settlement.statement import Statement, StatementLine
+from steelyard.settlement.tables import model_text
 from steelyard.settlement.usage_lines import TenantLine, usage_lines
 from steelyard.store import Store
 
@@ -134,11 +135,7 @@ def _daily(
 ) -> dict[str, list[tuple[Instant, int]]]:
     """Tenant -> (start of day in its zone, what was charged for it). Days of one currency are summed before they are converted."""
     found: dict[str, dict[Instant, int]] = {}
-    rows = store.rows(
-        "SELECT holder.tenant, row.currency, epoch_us(row.grain_at), CAST(sum(row.charge_micro) AS BIGINT) FROM settling_charge AS row "
-        "JOIN settling_pod AS holder ON holder.holder_no = row.holder_no AND holder.epoch_no = 0 "
-        "WHERE row.charge_micro IS NOT NULL GROUP BY ALL ORDER BY 1, 2, 3"
-    )
+    rows = store.rows(model_text("daily"))
     sums: dict[tuple[str, str], dict[Instant, int]] = {}
     starts: dict[str, Sequence[Instant]] = {}
     for tenant, currency, grain, amount in rows:

@@ -81,7 +81,7 @@ def _nothing(store: Store, scene: Scene) -> Iterator[Blocker]:
 
 
 def _residual(store: Store, scene: Scene) -> Iterator[Blocker]:
-    if not store.rows("SELECT 1 FROM settling_cost LIMIT 1"):
+    if not store.rows("SELECT 1 FROM settling_total LIMIT 1"):
         return  # told by ``_nothing``
     window = scene.rules.periods.window(scene.label)
     left = int(store.rows(filled("residual_of_period", {"from_us": window.start, "to_us": window.end}))[0][0])

@@ -151,11 +151,8 @@ def _differences(store: Store, closed: Closed) -> Iterator[Correction]:
     _lay_out_both(store, closed, rules)
     numbers = {each.tenant: each.number for each in manifest.statements}
     differing = _reason_of_price(store, manifest)
-    for ledger, line, listed, amount in (
-        ("charge", "line", True, "charge_micro"),
-        ("cost", "account", False, "cost_micro"),
-    ):
-        _lay_out_sides(store, closed.folder, ledger, line, listed, amount)
+    for ledger, listed, amount in (("charge", True, "charge_micro"), ("cost", False, "cost_micro")):
+        _lay_out_sides(store, closed.folder, ledger, listed, amount)
         for row in store.records(
             f"SELECT difference.*, place.* EXCLUDE (place_no), pod.* EXCLUDE (holder_no, cluster, epoch_no, from_at, to_at) "
             f"FROM ({model_text('compared')}) AS difference JOIN settling_both_place AS place ON place.place_no = difference.place_no "
@@ -209,25 +206,28 @@ def _lay_out_both(store: Store, closed: Closed, rules: SettlementRules) -> None:
         )
 
 
-def _lay_out_sides(store: Store, folder: Path, ledger: str, line: str, listed: bool, amount: str) -> None:
+def _lay_out_sides(store: Store, folder: Path, ledger: str, listed: bool, amount: str) -> None:
     money = (
-        "list_micro, discount_micro"
+        "row.list_micro, row.discount_micro"
         if listed
         else "CAST(NULL AS BIGINT) AS list_micro, CAST(NULL AS BIGINT) AS discount_micro"
     )
-    quantity = "quantity_gpu_us" if listed else "amount_gpu_us AS quantity_gpu_us"
-    columns = f"grain_at, {line} AS line, currency, {quantity}, {money}, {amount} AS amount_micro"
+    quantity = "row.quantity_gpu_us" if listed else "row.amount_gpu_us AS quantity_gpu_us"
+    columns = f"row.grain_at, tariff.line, tariff.currency, {quantity}, {money}, row.{amount} AS amount_micro"
+    within = "row.grain_at IN (SELECT grain_at FROM settling_changed)"
     for name in ("now", "was"):
         drop(store, f"settling_{name}")
     store.execute(
         f"CREATE TEMP TABLE settling_now AS SELECT place.both_no AS place_no, holder.both_no AS holder_no, {columns} FROM settling_{ledger} AS row "
-        "JOIN settling_same_place AS place ON place.now_no = row.place_no JOIN settling_same_pod AS holder ON holder.now_no = row.holder_no "
-        "WHERE row.grain_at IN (SELECT grain_at FROM settling_changed)"
+        "JOIN settling_tariff AS tariff ON tariff.tariff_no = row.tariff_no JOIN settling_same_place AS place ON place.now_no = row.place_no "
+        f"JOIN settling_same_pod AS holder ON holder.now_no = row.holder_no WHERE {within}"
     )
-    source = f"read_parquet({quoted(str(folder / f'{ledger}.parquet'))})"
+    source, tariffs = (
+        f"read_parquet({quoted(str(folder / name))})" for name in (f"{ledger}.parquet", "tariffs.parquet")
+    )
     store.execute(
-        f"CREATE TEMP TABLE settling_was AS SELECT place_no, holder_no, {columns} FROM {source} "
-        "WHERE grain_at IN (SELECT grain_at FROM settling_changed)"
+        f"CREATE TEMP TABLE settling_was AS SELECT row.place_no, row.holder_no, {columns} FROM {source} AS row "
+        f"JOIN {tariffs} AS tariff ON tariff.tariff_no = row.tariff_no WHERE {within}"
     )
 
 

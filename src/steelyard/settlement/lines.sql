@@ -1,22 +1,40 @@
 -- Rows of the two ledgers, summed to the lines of statements: one for each place, holder, epoch and price. What it cost stands on the first line of the same kind.
-WITH charged AS (
+WITH charged_no AS (
   SELECT
-    place_no, holder_no, $epoch AS epoch_no, line, price_id, currency, unpriced_reason, provisional, min(grain_at) AS from_at, max(grain_at) AS last_at,
+    place_no, holder_no, $epoch AS epoch_no, tariff_no, min(grain_at) AS from_at, max(grain_at) AS last_at,
     CAST(sum(quantity_gpu_us) AS BIGINT) AS quantity_gpu_us, CAST(sum(list_micro) AS BIGINT) AS list_micro,
     CAST(sum(discount_micro) AS BIGINT) AS discount_micro, CAST(sum(charge_micro) AS BIGINT) AS charge_micro
   FROM settling_charge
   GROUP BY ALL
 ),
+charged AS (
+  SELECT row.*, tariff.line, tariff.price_id, tariff.currency, tariff.unpriced_reason, tariff.provisional
+  FROM charged_no AS row
+  JOIN settling_tariff AS tariff ON tariff.tariff_no = row.tariff_no
+),
+costed_no AS (
+  SELECT
+    place_no, holder_no, $epoch AS epoch_no, tariff_no, count(*) AS rows_count, count(cost_micro) AS priced_count, sum(amount_gpu_us) AS amount_gpu_us,
+    sum(cost_micro) AS cost_micro, sum(used_gpu_us) AS used_gpu_us, sum(used_upper_gpu_us) AS used_upper_gpu_us,
+    sum(amount_gpu_us) FILTER (WHERE used_upper_gpu_us IS NULL) AS unseen_gpu_us,
+    sum(amount_gpu_us - (used_upper_gpu_us - used_gpu_us)) AS seen_gpu_us
+  FROM settling_cost
+  WHERE tariff_no IN (SELECT tariff_no FROM settling_tariff WHERE ledger = 'cost' AND line IN ('tenant', 'reserved_unused'))
+  GROUP BY ALL
+),
 costed AS (
   SELECT
-    place_no, holder_no, $epoch AS epoch_no, CASE account WHEN 'tenant' THEN 'grant' ELSE account END AS line, min(currency) AS currency,
-    CAST(sum(amount_gpu_us) AS BIGINT) AS amount_gpu_us,
-    CASE WHEN count(cost_micro) = count(*) AND min(currency) IS NOT DISTINCT FROM max(currency) THEN CAST(sum(cost_micro) AS BIGINT) END AS cost_micro,
-    CAST(sum(used_gpu_us) AS BIGINT) AS used_gpu_us,
-    CAST(sum(used_upper_gpu_us) AS BIGINT) + CAST(coalesce(sum(amount_gpu_us) FILTER (WHERE used_upper_gpu_us IS NULL), 0) AS BIGINT) AS used_upper_gpu_us,
-    CAST(sum(amount_gpu_us - (used_upper_gpu_us - used_gpu_us)) AS BIGINT) AS seen_gpu_us
-  FROM settling_cost
-  WHERE account IN ('tenant', 'reserved_unused')
+    row.place_no, row.holder_no, row.epoch_no, CASE tariff.line WHEN 'tenant' THEN 'grant' ELSE tariff.line END AS line,
+    min(tariff.currency) AS currency, CAST(sum(row.amount_gpu_us) AS BIGINT) AS amount_gpu_us,
+    CASE
+      WHEN sum(row.priced_count) = sum(row.rows_count) AND min(tariff.currency) IS NOT DISTINCT FROM max(tariff.currency)
+        THEN CAST(sum(row.cost_micro) AS BIGINT)
+    END AS cost_micro,
+    CAST(sum(row.used_gpu_us) AS BIGINT) AS used_gpu_us,
+    CAST(sum(row.used_upper_gpu_us) + coalesce(sum(row.unseen_gpu_us), 0) AS BIGINT) AS used_upper_gpu_us,
+    CAST(sum(row.seen_gpu_us) AS BIGINT) AS seen_gpu_us
+  FROM costed_no AS row
+  JOIN settling_tariff AS tariff ON tariff.tariff_no = row.tariff_no
   GROUP BY ALL
 ),
 ranked AS (

@@ -1,2 +1,6 @@
 -- Rows whose price is expected to be replaced, by price.
-SELECT price_id, count(*) AS rows_count FROM settling_charge WHERE provisional AND charge_micro IS NOT NULL GROUP BY price_id ORDER BY 2 DESC, 1
+SELECT price_id, CAST(sum(priced_count) AS BIGINT) AS rows_count
+FROM settling_total
+WHERE provisional AND ledger = 'charge' AND priced_count > 0
+GROUP BY price_id
+ORDER BY 2 DESC, 1

@@ -1,11 +1,16 @@
 -- What each tenant was asked for beside what its part cost, by currency.
 WITH charged AS (
-  SELECT holder_no, currency, sum(charge_micro) AS charge_micro, sum(quantity_gpu_us) FILTER (WHERE line = 'grant') AS quantity_gpu_us
-  FROM settling_charge
-  GROUP BY holder_no, currency
+  SELECT row.holder_no, tariff.currency, sum(row.charge_micro) AS charge_micro, sum(row.quantity_gpu_us) FILTER (WHERE tariff.line = 'grant') AS quantity_gpu_us
+  FROM settling_charge AS row
+  JOIN settling_tariff AS tariff ON tariff.tariff_no = row.tariff_no
+  GROUP BY row.holder_no, tariff.currency
 ),
 costed AS (
-  SELECT holder_no, currency, sum(cost_micro) AS cost_micro FROM settling_cost WHERE account IN ('tenant', 'reserved_unused') GROUP BY holder_no, currency
+  SELECT row.holder_no, tariff.currency, sum(row.cost_micro) AS cost_micro
+  FROM settling_cost AS row
+  JOIN settling_tariff AS tariff ON tariff.tariff_no = row.tariff_no
+  WHERE tariff.line IN ('tenant', 'reserved_unused')
+  GROUP BY row.holder_no, tariff.currency
 ),
 sides AS (
   SELECT holder_no, currency, charge_micro, quantity_gpu_us, CAST(NULL AS HUGEINT) AS cost_micro FROM charged

@@ -31,11 +31,8 @@ FOLDER: Final = "periods"
 MANIFEST: Final = "manifest.json"
 DOCUMENTS: Final = "documents"
 FORMAT_VERSION: Final = 1
-_ORDERS: Final[Mapping[str, str]] = {
-    "charge": "grain_at, place_no, holder_no, line, price_id, currency, unpriced_reason, provisional",
-    "cost": "grain_at, place_no, holder_no, account, price_id, currency, unpriced_reason, provisional",
-}
-_FORM: Final = "FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE 122880"
+_ORDER: Final = "grain_at, place_no, holder_no, tariff_no"
+_FORM: Final = "FORMAT parquet, COMPRESSION snappy, ROW_GROUP_SIZE 122880"
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,13 +111,17 @@ def write_inputs(store: Store, folder: Path) -> None:
     """The tables of ``tables`` as files, sorted. The two of rows go straight from the ledgers to the disk."""
     for name in NAMED:
         store.execute(
-            f"COPY (SELECT * FROM settling_{name} ORDER BY ALL) TO {quoted(str(folder / f'{name}s.parquet'))} ({_FORM})"
+            f"COPY (SELECT {_columns(name)} FROM settling_{name} ORDER BY ALL) TO {quoted(str(folder / f'{name}s.parquet'))} ({_FORM})"
         )
     for name in ROWS:
-        order = _ORDERS[name]
         store.execute(
-            f"COPY (SELECT * FROM settling_{name} ORDER BY {order}) TO {quoted(str(folder / f'{name}.parquet'))} ({_FORM})"
+            f"COPY (SELECT * FROM settling_{name} ORDER BY {_ORDER}) TO {quoted(str(folder / f'{name}.parquet'))} ({_FORM})"
         )
+
+
+def _columns(name: str) -> str:
+    """What a file of names holds: all but the hashes, which are the engine's own."""
+    return "* EXCLUDE (key_hash)" if name == "tariff" else "*"
 
 
 def write_corrections(folder: Path, corrections: Sequence[tuple[str, StatementLine]]) -> None:

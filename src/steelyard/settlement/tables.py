@@ -23,7 +23,7 @@ from steelyard.store import Store
 from steelyard.store.rewriting import quoted
 
 ROWS: Final = ("charge", "cost")
-NAMED: Final = ("place", "pod", "epoch", "price", "weight", "rate", "service", "holding", "bill")
+NAMED: Final = ("place", "pod", "tariff", "epoch", "price", "weight", "rate", "service", "holding", "bill")
 
 
 @cache
@@ -55,8 +55,10 @@ def lay_out_ledgers(store: Store, rules: PeriodRules, label: str) -> None:
         store, "settling_zone", (("tenant", "VARCHAR"), ("from_at", "TIMESTAMP"), ("to_at", "TIMESTAMP")), zones
     )
     load_epochs(store, [span.start, *(int(at) for (at,) in store.rows(filled("epochs", bounds)))], span.end)
-    for name, stem in (("settling_holder", "holder"), ("settling_place", "place"), ("settling_key", "place_key")):
-        store.execute(f"CREATE OR REPLACE TEMP TABLE {name} AS {filled(stem, bounds)}")
+    for name in ("place", "key", "holder", "tariff"):
+        drop(store, f"settling_{name}")
+        store.execute(f"CREATE TEMP TABLE settling_{name} AS {filled('place_key' if name == 'key' else name, bounds)}")
+    _check_hashes(store)
     store.execute(f"CREATE OR REPLACE TEMP TABLE settling_pod AS {model_text('pod')}")
     store.execute(f"CREATE OR REPLACE TEMP TABLE settling_price AS {model_text('price')}")
     _lay_out_weights(store)
@@ -65,6 +67,18 @@ def lay_out_ledgers(store: Store, rules: PeriodRules, label: str) -> None:
     for rows in ROWS:
         drop(store, f"settling_{rows}")
         store.execute(f"CREATE TEMP VIEW settling_{rows} AS {filled(f'{rows}_rows', bounds)}")
+    drop(store, "settling_total")
+    store.execute(f"CREATE TEMP TABLE settling_total AS {model_text('totals')}")
+
+
+def _check_hashes(store: Store) -> None:
+    """No two holders, and no two tariffs, share a hash. Raises InvariantError where they do: their rows could not be told apart."""
+    for name, unit in (("holder", "TRUE"), ("tariff", "ledger")):
+        doubled = store.rows(
+            f"SELECT count(*) FROM (SELECT 1 FROM settling_{name} GROUP BY key_hash, {unit} HAVING count(*) > 1)"
+        )[0][0]
+        if doubled:
+            raise InvariantError(f"settling_{name}: {doubled} hashes stand for more than one row")
 
 
 def _lay_out_weights(store: Store) -> None:
@@ -100,6 +114,8 @@ def lay_out_files(store: Store, folder: Path) -> None:
             f"read_parquet({quoted(str(folder / f'{name}s.parquet' if name in NAMED else folder / f'{name}.parquet'))})"
         )
         store.execute(f"CREATE TEMP VIEW settling_{name} AS SELECT * FROM {source}")
+    drop(store, "settling_total")
+    store.execute(f"CREATE TEMP TABLE settling_total AS {model_text('totals')}")
 
 
 def epoch_expression(store: Store, column: str = "grain_at") -> str:

@@ -32,7 +32,7 @@ KINDS: Final[Mapping[str, Kind]] = {
 class TenantLine:
     """A line, whose it is, and the currencies of its charge and of its cost before anything is converted.
 
-    ``ledger_line``, ``ledger_reason``: the charge ledger's words. ``numbers``: of its place, holder and epoch.
+    ``ledger_line``: the charge ledger's word. ``numbers``: of its place, holder, epoch and tariff.
     """
 
     tenant: str
@@ -40,8 +40,7 @@ class TenantLine:
     currency: str | None
     cost_currency: str | None = None
     ledger_line: str = ""
-    ledger_reason: str | None = None
-    numbers: tuple[int, int, int] = (0, 0, 0)
+    numbers: tuple[int, int, int, int] = (0, 0, 0, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,15 +162,8 @@ def _tenant_line(
         unpriced_reason=row["unpriced_reason"],
         provisional=bool(row["provisional"]),
     )  # fmt: skip
-    return TenantLine(
-        row["tenant"],
-        line,
-        row["currency"],
-        row["cost_currency"],
-        row["line"],
-        row["unpriced_reason"],
-        (row["place_no"], row["holder_no"], row["epoch_no"]),
-    )
+    numbers = (row["place_no"], row["holder_no"], row["epoch_no"], row["tariff_no"])
+    return TenantLine(row["tenant"], line, row["currency"], row["cost_currency"], row["line"], numbers)
 
 
 def line_id(*parts: object) -> str:
