@@ -1,9 +1,10 @@
 """Money: what a grain of a card costs, how it is divided, and what a tenant is asked for. All of it in integers, millionths of a currency.
 
-The ledgers ``cost`` and ``charge`` obey it, and so does whoever checks a statement by hand. A price has its own unit of time: what a grain costs is what
-the price has run up to its end less what it had run up to its start, each floored, so the grains of a month sum to the month's price whatever the
-grain. Within a grain the price is divided by amounts, floored, and what flooring leaves goes one by one to the largest remainders. The
-trick to know: with ``floor`` towards minus infinity that holds for negative amounts too, which a place that only takes a transfer has.
+The ledgers ``cost`` and ``charge`` obey it, and so does whoever checks a statement by hand. A price has its own unit of time: what a grain costs is
+what the price has run up to its end less what it had run up to its start, each floored, so the grains of a month sum to the month's price
+whatever the grain. Within a grain the price is divided by amounts, floored, and what flooring leaves goes one by one to the largest
+remainders. The trick to know: with ``floor`` towards minus infinity that holds for negative amounts too, which a place that only takes
+a transfer has.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ from steelyard.primitives.unknown import Unknown
 
 VERSION: Final = "1"
 FORMULA: Final = (
-    "price of a grain = floor(P x elapsed to its end / unit) - floor(P x elapsed to its start / unit); cost divided by amounts with largest remainder; "
-    "charge = declared share x price, rounded half up"
+    "price of a grain = floor(P x elapsed to its end / unit) - floor(P x elapsed to its start / unit); "
+    "cost divided by amounts with largest remainder; charge = declared share x price, rounded half up"
 )
 
 Per = Literal["hour", "day", "month", "year"]
@@ -142,10 +143,11 @@ class MoneyPolicy:
     """What a site decided about money.
 
     charge_start: ``running`` (the first container's start) or ``bind``. burst: use above the grant is ``charged`` or only shown (``none``).
-    reserved_unused: what a guaranteed quota leaves unused stands in nobody's account (``none``), in its owner's in the cost book (``shown``), or is asked for
-    as well (``charged``). idle_sharing: how answers lay idle cost on tenants, beside the books: ``none``, ``proportional``, ``even``.
-    dedicated: (LIKE pattern of a node with ``!`` as its escape, tenant): what is idle there is its owner's. commitments: (LIKE pattern of a node, commitment)
-    where a node's labels do not tell. platform_start_us: how long a start may take before a platform's fault makes it the platform's.
+    reserved_unused: what a guaranteed quota leaves unused stands in nobody's account (``none``), in its owner's in the cost book
+    (``shown``), or is asked for as well (``charged``). idle_sharing: how answers lay idle cost on tenants, beside the books: ``none``,
+    ``proportional``, ``even``. dedicated: (LIKE pattern of a node with ``!`` as its escape, tenant): what is idle there is its owner's.
+    commitments: (LIKE pattern of a node, commitment) where a node's labels do not tell. platform_start_us: how long a start may take before
+    a platform's fault makes it the platform's.
     """
 
     charge_start: Literal["running", "bind"] = "running"

@@ -38,23 +38,24 @@ down AS (
     GROUP BY hour_at
 ),
 
--- What the cost ledger adds to it by policy.
+-- What is added to it by policy.
 added AS (
-    SELECT
-        date_trunc('hour', booked.grain_at) AS hour_at,
-        sum(
+    SELECT hour_at, sum(part_no) AS part_no
+    FROM (
+        SELECT
+            date_trunc('hour', booked.grain_at) AS hour_at,
             CAST(
-                hash(
-                    booked.cluster, booked.place_kind, booked.place_id, booked.grain_at, booked.account, booked.pod_uid, booked.unit_id, booked.owner,
-                    booked.amount_gpu_us, booked.used_upper_gpu_us
-                ) AS HUGEINT
-            )
-        ) AS part_no
-    FROM ledger.cost AS booked
-    JOIN dim.money_policy AS policy
-        ON policy.reserved_unused = 'charged' AND booked.account = 'reserved_unused'
-        OR policy.burst = 'charged' AND booked.account = 'tenant' AND booked.used_upper_gpu_us > booked.amount_gpu_us
-    GROUP BY date_trunc('hour', booked.grain_at)
+                hash(booked.cluster, booked.place_kind, booked.place_id, booked.node, booked.grain_at, booked.owner, booked.amount_gpu_us) AS HUGEINT
+            ) AS part_no
+        FROM ledger.cost AS booked
+        JOIN dim.money_policy AS policy ON policy.reserved_unused = 'charged' AND booked.account = 'reserved_unused'
+        UNION ALL
+        SELECT
+            date_trunc('hour', over.grain_at), CAST(hash(over.cluster, over.device_uuid, over.pod_uid, over.grain_at, over.excess_gpu_us) AS HUGEINT)
+        FROM ledger.excess AS over
+        JOIN dim.money_policy AS policy ON policy.burst = 'charged' AND over.rule = 'compute'
+    ) AS cut
+    GROUP BY hour_at
 ),
 
 every_hour AS (

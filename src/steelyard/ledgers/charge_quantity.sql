@@ -1,6 +1,6 @@
 -- What is asked for in each grain of the window by holder: declared share x time from the charge start, floored once per holder and grain; apart from it the part of that time in
--- which it was down. A share that is not known counts its least, and has no price. Beside it, where the policy says so, use above what was granted while it was
--- seen (`burst`), and what owners left unused of capacity that is kept for them (`reserved_unused`), both as the cost ledger has them.
+-- which it was down. A share that is not known counts its least, and has no price. Beside it, where the policy says so, what a pod used of compute
+-- above its grant (`burst`), as the ledger of excess has it, and what owners left unused of capacity that is kept for them (`reserved_unused`), as the cost ledger has it.
 WITH
 place AS (
     SELECT key.key_no, place.*
@@ -60,23 +60,27 @@ FROM timed
 WHERE down_us > 0
 UNION ALL
 SELECT
-    place.key_no, profile.profile_no, booked.pod_uid, booked.unit_id, holder.tenant, FALSE, epoch_us(booked.grain_at), 'burst',
-    booked.used_upper_gpu_us - booked.amount_gpu_us
-FROM ledger.cost AS booked
+    place.key_no, profile.profile_no, over.pod_uid, holder.unit_id, holder.tenant, FALSE, epoch_us(over.grain_at), 'burst', over.excess_gpu_us
+FROM (
+    SELECT cluster, device_uuid, pod_uid, grain_at, CAST(sum(excess_gpu_us) AS BIGINT) AS excess_gpu_us
+    FROM ledger.excess
+    WHERE rule = 'compute' AND grain_at >= make_timestamp(CAST($from_us AS BIGINT)) AND grain_at < make_timestamp(CAST($to_us AS BIGINT))
+    GROUP BY cluster, device_uuid, pod_uid, grain_at
+) AS over
 JOIN dim.money_policy AS policy ON policy.burst = 'charged'
-JOIN place
-    ON place.cluster = booked.cluster AND place.place_kind = booked.place_kind AND place.place_id = booked.place_id AND place.node IS NOT DISTINCT FROM booked.node
 JOIN (
-    SELECT DISTINCT cluster, place_kind, place_id, pod_uid, unit_id, unit_kind, tenant, priced_tenant FROM dim.charge_holder
-) AS holder
-    ON holder.cluster = booked.cluster AND holder.place_kind = booked.place_kind AND holder.place_id = booked.place_id AND holder.pod_uid = booked.pod_uid
-    AND holder.unit_id IS NOT DISTINCT FROM booked.unit_id
+    SELECT
+        cluster, place_id, pod_uid, min(node) AS node, min(unit_id) AS unit_id, min(unit_kind) AS unit_kind, min(tenant) AS tenant, min(priced_tenant) AS priced_tenant
+    FROM dim.charge_holder
+    WHERE place_kind = 'device'
+    GROUP BY cluster, place_id, pod_uid
+) AS holder ON holder.cluster = over.cluster AND holder.place_id = over.device_uuid AND holder.pod_uid = over.pod_uid
+JOIN place
+    ON place.cluster = over.cluster AND place.place_kind = 'device' AND place.place_id = over.device_uuid AND place.node IS NOT DISTINCT FROM holder.node
 JOIN dim.price_profile AS profile
     ON profile.side = 'charge' AND profile.cluster = place.cluster AND profile.model IS NOT DISTINCT FROM place.model
     AND profile.unit_kind IS NOT DISTINCT FROM holder.unit_kind AND profile.commitment IS NOT DISTINCT FROM place.commitment
     AND profile.tenant IS NOT DISTINCT FROM holder.priced_tenant
-WHERE booked.account = 'tenant' AND booked.grain_at >= make_timestamp(CAST($from_us AS BIGINT)) AND booked.grain_at < make_timestamp(CAST($to_us AS BIGINT))
-    AND booked.used_upper_gpu_us > booked.amount_gpu_us
 UNION ALL
 SELECT
     place.key_no, profile.profile_no, NULL, NULL, booked.owner, FALSE, epoch_us(booked.grain_at), 'reserved_unused', booked.amount_gpu_us

@@ -30,7 +30,7 @@ need AS (
                 AND len(list_filter(string_split_regex(class.models, '[|,]'), lambda words: list_has_all(model_words(kind.model), model_words(words)))) = 0
                 THEN 1000001
             WHEN class.memory_mib IS NOT NULL AND kind.memory_mib IS NULL THEN NULL
-            ELSE least(
+            WHEN coalesce(class.share_ppm, class.memory_mib, class.cores_percent) IS NOT NULL THEN least(
                 1000000,
                 greatest(class.share_ppm, (class.memory_mib * 1000000 + kind.memory_mib - 1) // kind.memory_mib, class.cores_percent * 10000)
             )

@@ -9,10 +9,11 @@ seen AS (
 ),
 
 held_unit AS (
-    SELECT cluster, place_id, pod_uid, unit_id, gi, is_mig
+    SELECT
+        cluster, place_id, pod_uid, unit_id, gi, count(*) OVER (PARTITION BY cluster, place_id, pod_uid) AS units_count,
+        count(*) OVER (PARTITION BY cluster, place_id, pod_uid, gi) AS alike_count
     FROM dim.gpu_state_holder
     WHERE place_kind = 'device'
-    QUALIFY count(*) OVER (PARTITION BY cluster, place_id, pod_uid, CASE WHEN is_mig THEN gi END) = 1
 ),
 
 named AS (
@@ -22,7 +23,7 @@ named AS (
     FROM seen
     JOIN held_unit
         ON held_unit.cluster = seen.cluster AND held_unit.place_id = seen.device_uuid AND held_unit.pod_uid = seen.pod_uid
-        AND (seen.path = 'exclusive' OR held_unit.gi = seen.gi)
+        AND (seen.path = 'exclusive' AND held_unit.units_count = 1 OR seen.path = 'mig' AND held_unit.gi = seen.gi AND held_unit.alike_count = 1)
     GROUP BY seen.cluster, seen.device_uuid, seen.grain_us_at, seen.pod_uid, held_unit.unit_id
     HAVING count(*) = 1
 )

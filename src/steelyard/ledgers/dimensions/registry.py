@@ -64,7 +64,8 @@ STEMS: Final = (
     "tenancy_pod",
 )
 """``tenant_rule``, ``person_annotation``, ``rate_annotation``, ``contact_annotation``, ``contact``, ``state_threshold``, ``money_policy``,
-``dedicated_node`` and ``commitment_rule`` come from the settings alone, ``model_weight`` from them and price books; ``mig_profile`` and ``device_power`` need the vendor's tables."""
+``dedicated_node`` and ``commitment_rule`` come from the settings alone, ``model_weight`` from them and price books; ``mig_profile`` and
+``device_power`` need the vendor's tables."""
 
 VIEWS: Final[Mapping[str, str]] = {"step": "demand_step", "outcome": "demand_outcome"}
 """Of the stems: names over a table of numbers, made when they are read."""
@@ -192,7 +193,9 @@ def _model_weights(store: Store, parameters: PostingParameters) -> list[ModelWei
     """The weights in the order in which they count: those of the settings, then those of the price books in force."""
     of_books = [
         ModelWeight(
-            model, weight_ppm, *(None if moment is None else from_datetime(moment.replace(tzinfo=UTC)) for moment in span)
+            model,
+            weight_ppm,
+            *(None if moment is None else from_datetime(moment.replace(tzinfo=UTC)) for moment in span),
         )
         for model, weight_ppm, *span in store.rows(model_text("dimensions/book_weight.sql"))
     ]
