@@ -164,7 +164,7 @@ def dispute(store: Store, dispute_id: str) -> Dispute:
 def events(store: Store, dispute_id: str) -> list[dict[str, Any]]:
     """The audit trail of one, oldest first."""
     rows = store.rows(
-        "SELECT epoch_us(occurred_at), actor, action, detail FROM store.dispute_event WHERE dispute_id = ? ORDER BY occurred_at, action",
+        "SELECT epoch_us(occurred_at), actor, action, detail FROM store.dispute_event WHERE dispute_id = ? ORDER BY occurred_at, rowid",
         [dispute_id],
     )
     return [
