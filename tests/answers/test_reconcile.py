@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from steelyard.answers.contract import Answer
@@ -103,3 +105,63 @@ def test_figures_of_an_empty_stretch_are_unknown(estate: HamiEstate) -> None:
 def test_the_sql_is_explained(estate: HamiEstate) -> None:
     assert {"held", "sampled", "deviations"} <= set(estate.reconcile(explain=True).explain)
     assert estate.reconcile().explain == {}
+
+
+def scraped(directory: Path, lines: list[str], *pods: dict[str, object]) -> HamiEstate:
+    """The lines at three instants, a minute apart."""
+    found = HamiEstate(directory)
+    for at in ("12:00", "12:01", "12:02"):
+        found.scrape(at, {"n1:9394": lines})
+        found.take(at, listing(node(), *pods))
+    return found
+
+
+def why(answer: Answer, table: str, *columns: str) -> list[str]:
+    """Reasons of the cells of the first row."""
+    found = next(each for each in answer.tables if each.name == table)
+    names = [column.name for column in found.columns]
+    cells_of = [found.rows[0][names.index(name)] for name in columns]
+    return [cell.reason if isinstance(cell, Unknown) else str(cell) for cell in cells_of]
+
+
+@pytest.mark.parametrize(
+    ("lines", "column"),
+    [
+        (counted("a", 2**44), "memory_counted_mib"),
+        (counted("a", 1e30), "memory_counted_mib"),
+        (counted("a", -1), "memory_counted_mib"),
+        (counted("a", 60_000), "memory_counted_mib"),
+        (counted("a", 4_096, percent=137), "cores_counted_percent"),
+        (allocated("a", 2**44), "memory_scheduler_mib"),
+    ],
+)
+def test_a_series_that_was_refused_is_not_called_absent(lines: list[str], column: str, tmp_path: Path) -> None:
+    answer = scraped(tmp_path, [*lines, *host(4_300)], pod("a", granted([(0, 8_192, 30)]))).reconcile()
+    [reason] = why(answer, "pods", column)
+    assert reason == "no sample tells it that a card can have: 3 were refused"
+    assert figure(answer, "samples_refused_count") == 3
+    assert cells(answer, "pods", "samples_refused_count") == [(3,)]
+
+
+def test_a_card_whose_own_samples_were_refused_says_so(tmp_path: Path) -> None:
+    answer = scraped(tmp_path, host(-5), pod("a", granted([(0, 8_192, 30)]))).reconcile()
+    assert why(answer, "cards", "memory_device_mib") == ["its samples were refused: see the table deviations"]
+
+
+def test_what_is_counted_of_one_pod_of_two_is_not_what_is_counted_of_the_card(tmp_path: Path) -> None:
+    both = [pod(name, granted([(0, 8_192, 30)])) for name in ("a", "b")]
+    answer = scraped(tmp_path, [*counted("a", 4_096, percent=20), *host(9_000)], *both).reconcile()
+    of_tenant = why(answer, "tenants", "memory_enforced_mib", "memory_counted_mib", "cores_counted_percent")
+    of_card = why(answer, "cards", "memory_enforced_mib", "memory_counted_mib", "cores_counted_percent")
+    assert of_card == of_tenant
+    assert of_card[1] == "of 1 of its pods it is not known; at least 4096 MiB"
+    assert cells(answer, "cards", "memory_device_mib", "memory_counted_less_device_mib") == [(9_000, None)]
+
+
+@pytest.mark.parametrize(("mib", "verdict"), [(24_576, "limit_not_in_force"), (16_900, "agrees")])
+def test_what_is_counted_above_the_limit_shows_that_the_limit_is_not_in_force(
+    mib: int, verdict: str, tmp_path: Path
+) -> None:
+    one = pod("a", granted([(0, 16_384, 30)]), container(mib=16_384))
+    answer = scraped(tmp_path, [*counted("a", mib, 16_384), *host(mib + 300)], one).reconcile()
+    assert cells(answer, "pods", "verdict") == [(verdict,)]

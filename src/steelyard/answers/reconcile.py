@@ -51,7 +51,10 @@ METHODS: Final[Mapping[str, tuple[str, str]]] = {
         "MiB",
         "memory that the scheduler's exporter claims for pods that are not there, or for nobody",
     ),
-    "samples_refused_count": ("1", "samples above the physical memory of their card: they count nowhere"),
+    "samples_refused_count": (
+        "1",
+        "samples of pods that no card can have (above its memory, below 0, above 105 %): they count nowhere",
+    ),
 }
 BLOCKING: Final = frozenset({"ghost_pod", "exporter_stale"})
 
@@ -179,8 +182,11 @@ def _compared(reading: Reading, stretch: Stretch) -> tuple[list[Compared], list[
     pods = {(row["cluster"], row["pod_uid"]): row for row in reading.run("pods")}
     cards = {(row["cluster"], row["device_uuid"]): row for row in reading.run("cards")}
     held = reading.run("held", **asked, open_to_us=stretch.asked.end if stretch.instant else INSTANT_MIN)
-    of_pods = compared_pods(held, sampled, used, pods, cards, at_instant=stretch.instant)
-    return of_pods, compared_cards(of_pods, sampled, used, cards, stretch.asked.duration_us, at_instant=stretch.instant)
+    refused = {(row["cluster"], row["device_uuid"]) for row in reading.run("refused_cards", **grains)}
+    instant = stretch.instant
+    of_pods = compared_pods(held, sampled, used, pods, cards, at_instant=instant)
+    length = stretch.asked.duration_us
+    return of_pods, compared_cards(of_pods, sampled, used, cards, length, refused=refused, at_instant=instant)
 
 
 def _cards_asked(pods: Sequence[Compared], cards: Sequence[Compared], where: Sequence[Filter]) -> list[Compared]:

@@ -59,6 +59,13 @@ WHERE grain_at >= make_timestamp($from_us::BIGINT) AND grain_at < make_timestamp
 GROUP BY deviation.cluster, deviation.device_uuid, deviation.gi, deviation.pod_uid
 ORDER BY deviation.cluster, deviation.device_uuid, deviation.gi, deviation.pod_uid;
 
+-- name: refused_cards
+-- Cards of which the layer's own word was refused, in the grains of the window.
+SELECT DISTINCT cluster, substr(subject, 8) AS device_uuid
+FROM fact.finding
+WHERE source = 'hami' AND code IN ('value_above_physical', 'utilisation_over_100') AND starts_with(subject, 'device ')
+  AND occurred_at >= make_timestamp($from_us::BIGINT) AND occurred_at < make_timestamp($to_us::BIGINT);
+
 -- name: used
 -- What the device reports where no sharing layer speaks: memory, and the share of time in which something ran (1001, else 203).
 SELECT

@@ -7,7 +7,7 @@ its reason, and a difference is taken only where both sides are of the same time
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import partial
@@ -99,9 +99,12 @@ def compared_cards(
     cards: Mapping[tuple[str, str], Record],
     window_us: DurationUs,
     *,
+    refused: Collection[tuple[str, str]],
     at_instant: bool,
 ) -> list[Compared]:
-    """Every card that is held or sampled: what its pods requested and were granted, added up over the window, and its own samples."""
+    """Every card that is held or sampled: what its pods requested and were granted, added up over the window, and its own samples.
+
+    ``refused``: cluster and card of which some sample was refused."""
     of_card: dict[tuple[str, str], list[Compared]] = {}
     for row in pods:
         of_card.setdefault((row.record["cluster"], row.record["device_uuid"]), []).append(row)
@@ -119,11 +122,21 @@ def compared_cards(
             "pod_uid": None,
         }
         holders = [row for row in of_card.get((cluster, uuid), ()) if row.held_us]
-        row = _compare(record, None, sampled.get(key), used.get(key), at_instant=at_instant, of_card=True)
+        unseen = (
+            _("its samples were refused: see the table deviations")
+            if (cluster, uuid) in refused
+            else _("no sample of the card")
+        )
+        row = _compare(record, None, sampled.get(key), used.get(key), at_instant=at_instant, of_card=Unknown(unseen))
         counting = [each for each in holders if not each.record.get("in_suspense")]
         for name in ("requested", "granted"):
             row.memory[name] = added(counting, partial(_of_memory, name), window_us, "MiB")
             row.cores[name] = added(counting, partial(_of_cores, name), window_us, "%")
+        for name in ("enforced", "counted"):
+            row.memory[name] = _whole(row.memory[name], counting, partial(_of_memory, name), "MiB")
+        row.cores["counted"] = _whole(row.cores["counted"], counting, partial(_of_cores, "counted"), "%")
+        if isinstance(row.memory["counted"], Unknown):
+            row.less = row.memory["counted"]
         row.held_us = sum(each.held_us for each in holders)
         row.verdict = _verdict(
             row, held=True, rounded=any(each.record.get("unit_kind") == "mig" for each in holders), of_card=True
@@ -147,6 +160,15 @@ def added(rows: Sequence[Compared], figure: Callable[[Compared], Value], window_
     return total
 
 
+def _whole(value: Value, holders: Sequence[Compared], figure: Callable[[Compared], Value], unit: str) -> Value:
+    """What was sampled of a card's pods together; not known, with its least, where of one of them it is not."""
+    missing = sum(isinstance(figure(row), Unknown) for row in holders)
+    if not missing or not isinstance(value, int | float | Fraction):
+        return value
+    least = _("; at least {least} {unit}").format(least=f"{float(value):g}", unit=unit) if value else ""
+    return Unknown(_("of {count} of its pods it is not known").format(count=missing) + least)
+
+
 def _of_memory(name: str, row: Compared) -> Value:
     return row.memory[name]
 
@@ -162,10 +184,13 @@ def _compare(
     used: Record | None,
     *,
     at_instant: bool,
-    of_card: bool = False,
+    of_card: Unknown | None = None,
 ) -> Compared:
+    """One row. ``of_card``: it is a card's, and why the device may have told nothing of it."""
     row = Compared(record)
-    absent = Unknown(_("no series of the sharing layer's monitor: absent is not 0"))
+    if said is not None:
+        row.refused_count = int(said["refused_count"] or 0)
+    absent = _absent(row, _("no series of the sharing layer's monitor: absent is not 0"))
     unsaid = Unknown(_("the request does not state it"))
     whole = Unknown(_("the grant does not state it"))
     nobody = Unknown(_("it does not hold this card"))
@@ -186,19 +211,26 @@ def _compare(
         said, "counted_percent_us", "counted_percent_seen_us", "counted_last_ppm", at_instant, absent, ppm=True
     )
     row.cores["device"] = _device_cores(said, used, at_instant, of_card)
-    silent = Unknown(_("the scheduler's exporter names it not"))
+    silent = _absent(row, _("the scheduler's exporter names it not"))
     row.scheduler = _sampled(said, "scheduler_mib_us", "scheduler_us", "scheduler_last_mib", at_instant, silent)
     row.scheduler_cores = _sampled(
         said, "scheduler_percent_us", "scheduler_percent_seen_us", "scheduler_last_ppm", at_instant, silent, ppm=True
     )
     if said is not None:
         row.last_us = said["last_us"]
-        row.refused_count = int(said["refused_count"] or 0)
         row.both_us, row.less_mib_us = int(said["both_us"] or 0), int(said["less_mib_us"] or 0)
         row.basis = _basis(said, at_instant)
     row.less = _less(row, said, at_instant)
-    row.verdict = _verdict(row, held=own is not None, rounded=record.get("unit_kind") == "mig", of_card=of_card)
+    row.verdict = _verdict(
+        row, held=own is not None, rounded=record.get("unit_kind") == "mig", of_card=of_card is not None
+    )
     return row
+
+
+def _absent(row: Compared, silent: str) -> Unknown:
+    """Why there is no figure: what was said was refused, or nothing was said."""
+    refused = _("no sample tells it that a card can have: {count} were refused").format(count=row.refused_count)
+    return Unknown(refused if row.refused_count else silent)
 
 
 def _sampled(
@@ -213,12 +245,9 @@ def _sampled(
     return _or(over_time if over_time is not None else value, absent)
 
 
-def _device_memory(said: Record | None, used: Record | None, at_instant: bool, of_card: bool) -> Value:
-    absent = Unknown(
-        _("no sample of the card")
-        if of_card
-        else _("no process of the pod was seen, and it does not have the card for itself")
-    )
+def _device_memory(said: Record | None, used: Record | None, at_instant: bool, of_card: Unknown | None) -> Value:
+    alone = Unknown(_("no process of the pod was seen, and it does not have the card for itself"))
+    absent = alone if of_card is None else of_card
     found = _sampled(said, "device_mib_us", "device_us", "device_last_mib", at_instant, absent)
     if isinstance(found, Unknown) and used is not None:
         over_time = mean(used["memory_mib_us"], used["observed_us"])
@@ -226,10 +255,9 @@ def _device_memory(said: Record | None, used: Record | None, at_instant: bool, o
     return found
 
 
-def _device_cores(said: Record | None, used: Record | None, at_instant: bool, of_card: bool) -> Value:
-    absent = Unknown(
-        _("no sample of the card") if of_card else _("the device reports utilisation of the card, not of its pods")
-    )
+def _device_cores(said: Record | None, used: Record | None, at_instant: bool, of_card: Unknown | None) -> Value:
+    of_pod = Unknown(_("the device reports utilisation of the card, not of its pods"))
+    absent = of_pod if of_card is None else of_card
     found = _sampled(
         said, "device_percent_us", "device_percent_seen_us", "device_last_ppm", at_instant, absent, ppm=True
     )

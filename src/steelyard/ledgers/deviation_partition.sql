@@ -1,13 +1,14 @@
 -- What a sharing layer's exporters said of each pod and card, one row per instant, and what it stands for: [from_us, to_us), empty for an instant
 -- that stands alone (see usage_stretch). A pod's containers are added up where all are known; a name is the pod that bore it at that instant.
--- What the monitor says of a pod that does not hold the card is not use (is_live). More than the card has is no figure: it is refused and
--- counted. A container whose last kernel is five minutes old is idle, whatever figure stayed. A utilisation of 0 of all pods of a card that is at work is not measured: the layer counts only where it limits.
+-- What the monitor says of a pod that does not hold the card is not use (is_live). More than the card has is no figure, and
+-- neither is what its reader refused (below 0, above what any card has, above 105 %): both are counted as refused. A container whose last kernel is five minutes old is idle, whatever figure stayed. A utilisation of 0 of all pods of a card that is at work is not measured: the layer counts only where it limits.
 WITH
 told AS (
     SELECT
         cluster, origin, device_uuid, namespace, pod, container, occurred_at, max(source) AS source, max(pod_uid) AS pod_uid, max(gi) AS gi,
         max(memory_limit_mib) AS limit_mib, max(memory_counted_mib) AS counted_mib, max(memory_allocated_mib) AS allocated_mib,
-        max(cores_allocated_percent) AS cores_percent, max(CASE WHEN sm_ratio IS NOT NULL AND last_kernel_seconds >= 300 THEN 0 ELSE ratio_ppm(sm_ratio) END) AS sm_ppm
+        max(cores_allocated_percent) AS cores_percent, max(CASE WHEN sm_ratio IS NOT NULL AND last_kernel_seconds >= 300 THEN 0 ELSE ratio_ppm(sm_ratio) END) AS sm_ppm,
+        count(*) FILTER (WHERE contains(unknown, ':"outside its physical range') OR contains(unknown, ':"prof_suspect')) AS refused_count
     FROM fact.partition_sample
     WHERE origin IN ('monitor', 'scheduler')
         AND occurred_at BETWEEN (SELECT history_from_at FROM dim.parameter) AND (SELECT horizon_at FROM dim.parameter)
@@ -52,7 +53,7 @@ summed AS (
         CASE WHEN count(told.allocated_mib) = count(*) THEN CAST(sum(told.allocated_mib) AS BIGINT) END AS allocated_mib,
         CASE WHEN count(told.cores_percent) = count(*) THEN CAST(sum(told.cores_percent) AS BIGINT) END AS cores_percent,
         CASE WHEN count(told.sm_ppm) = count(*) THEN CAST(least(sum(told.sm_ppm), 1000000) AS BIGINT) END AS sm_ppm,
-        count(*) FILTER (WHERE told.counted_mib > card.memory_mib) AS refused_count,
+        CAST(count(*) FILTER (WHERE told.counted_mib > card.memory_mib) + sum(told.refused_count) AS BIGINT) AS refused_count,
         any_value(card.node) AS node
     FROM told
     LEFT JOIN bearer

@@ -57,7 +57,7 @@ SELECT
     least(to_us, coalesce(lead(from_us) OVER (PARTITION BY cluster, device_uuid ORDER BY from_us), to_us))
 FROM monitor_card
 UNION ALL
-SELECT 'scheduler', cluster, device_uuid, gi, pod_uid, allocated_mib, NULL, cores_percent * 10000, NULL, NULL, 0, TRUE, from_us, to_us
+SELECT 'scheduler', cluster, device_uuid, gi, pod_uid, allocated_mib, NULL, cores_percent * 10000, NULL, NULL, refused_count, TRUE, from_us, to_us
 FROM dim.deviation_partition
 WHERE origin = 'scheduler'
 UNION ALL
