@@ -156,6 +156,7 @@ class Place:
     end: int
     capacity: list[tuple[int, int, int]] = field(default_factory=list)
     homes: list[tuple[int, str | None]] = field(default_factory=list)
+    slots: list[tuple[int, int]] = field(default_factory=list)  # of a slot: its gaps
 
     def node_at(self, t: int) -> str | None:
         """The node the place belonged to."""
@@ -368,13 +369,154 @@ def state_at(world: World, place: Place, t: int) -> tuple[str, str, int | None]:
     return account, "up" if place.kind == "device" and measured_at(world, place.name, t) else "unknown", None
 
 
+CLASSES = (("free", "unknown"), ("unobserved", "unknown"), ("unobserved", "down"), ("free", "down"))
+BOUNDLESS = 10**12
+Amounts = list[int]
+
+
+def active_at(world: World, place: Place, t: int) -> list[Row]:
+    """The holdings that count at the place."""
+    return [
+        row for row in world.holdings
+        if (row["place_kind"], row["place_id"]) == (place.kind, place.name) and row["started_at"] <= t < end_of(row)
+    ]  # fmt: skip
+
+
+def left_at(world: World, place: Place, t: int) -> tuple[int, tuple[str, str], Amounts] | None:
+    """Cards of a place that has some, the class of its remainder and how much that is; None where it has none, or nobody knows how many."""
+    if not place.start <= t < place.end:
+        return None
+    cards = place.cards_at(t)
+    if not cards or place.basis == "unknown":
+        return None
+    rest, base, _since = ("unobserved", "unknown", None) if place.kind == "slot" else state_at(world, place, t)
+    memory = BOUNDLESS if place.memory_mib is None else place.memory_mib
+    caps = [cards * 1_000_000, cards * memory, cards * 100]
+    wants = [asked(row, place) for row in active_at(world, place, t)]
+    if place.memory_mib is None:
+        gets = [scaled([w[0] for w in wants], caps[0]), [w[1] for w in wants], scaled([w[2] for w in wants], caps[2])]
+    else:
+        gets = [scaled([want[n] for want in wants], caps[n]) for n in range(3)]
+    left = [cap - sum(x or 0 for x in got) for cap, got in zip(caps, gets, strict=True)]
+    return cards, (rest, "down" if base == "down" else "unknown"), left
+
+
+Room = tuple[int, dict[tuple[str, str], Amounts]]
+
+
+def room_at(world: World, place: Place, places: Sequence[Place], t: int) -> Room:
+    """How many cards lie at a node (a cluster) whose pods may hold any, and what is left of them by class, after the nodes took theirs."""
+    room = {name: [0, 0, 0] for name in CLASSES}
+    cards = 0
+    for member in places:
+        if member.basis == "transfer" or (place.kind == "node" and member.node_at(t) != place.name):
+            continue
+        found = left_at(world, member, t)
+        if found is not None:
+            cards += found[0]
+            room[found[1]] = [a + b for a, b in zip(room[found[1]], found[2], strict=True)]
+    if place.kind == "cluster":
+        for node in places:
+            if node.basis == "transfer" and node.kind == "node" and node.start <= t < node.end:
+                for _row, _want, parts in transfers_at(world, node, places, t):
+                    for name, part in parts.items():
+                        if name in room:
+                            room[name] = [a - b for a, b in zip(room[name], part, strict=True)]
+    return cards, room
+
+
+Part = dict[tuple[str, str], Amounts]
+
+
+def transfers_at(
+    world: World, place: Place, places: Sequence[Place], t: int
+) -> list[tuple[Row, tuple[int, int | None, int], Part]]:
+    """Each holding of a place without cards of its own, what it asks, and what it takes of each class."""
+    rows = sorted(
+        active_at(world, place, t),
+        key=lambda r: (account_of(r, place), r["pod_uid"], r["unit_id"] is None, r["unit_id"] or ""),
+    )
+    wants = [asked(row, place) for row in rows]
+    if not rows:
+        return []
+    cards, room = room_at(world, place, places, t)
+    parts: list[Part] = [{} for _row in rows]
+    for n in range(3):
+        asks = [want[n] or 0 for want in wants]
+        total = sum(room[name][n] for name in CLASSES)
+        if cards and sum(asks) > total:
+            asks = [ask * total // sum(asks) for ask in asks]
+        line = iter([(name, room[name][n]) for name in CLASSES] if cards else [((NOWHERE, "unknown"), sum(asks))])
+        name, left = next(line)
+        for part, ask in zip(parts, asks, strict=True):
+            while ask > 0:
+                while left == 0:
+                    name, left = next(line)
+                step = min(ask, left)
+                part.setdefault(name, [0, 0, 0])[n] += step
+                ask, left = ask - step, left - step
+    if not cards:
+        for part in parts:
+            part.setdefault((NOWHERE, "unknown"), [0, 0, 0])
+    return list(zip(rows, wants, parts, strict=True))
+
+
+def account_of(row: Row, place: Place) -> str:
+    """The account of a holding."""
+    if row["occupancy"] != "held":
+        return str(row["occupancy"])
+    return "held" if place.kind == "device" else "held_unplaced"
+
+
+def post_transfer(world: World, place: Place, places: Sequence[Place]) -> Mapping[Key, tuple[int, int | None, int]]:
+    """All rows of a place that only takes a transfer."""
+    capacity: dict[Key, list[int]] = defaultdict(lambda: [0, 0, 0])
+    held: dict[Key, list[int]] = defaultdict(lambda: [0, 0, 0])
+    excess: dict[Key, list[int]] = defaultdict(lambda: [0, 0, 0])
+    vague: set[Key] = set()
+    cuts = {
+        cut
+        for other in places
+        for cut in ((x for gap in other.slots for x in gap) if other.slots else boundaries(world, other))
+    }
+    cuts = {cut for cut in (*cuts, *boundaries(world, place)) if place.start <= cut <= place.end}
+    for t, until in itertools.pairwise(sorted(cuts)):
+        us, grain, node = until - t, t // world.grain * world.grain, place.node_at(t)
+        _rest, base, since = state_at(world, place, t)
+        for row, want, parts in transfers_at(world, place, places, t):
+            own = base
+            if since is not None:
+                own = "down" if t >= since + toleration_of(world, row["pod_uid"]) else "unknown"
+            account, name = account_of(row, place), (row["pod_uid"], row["unit_id"])
+            got = [sum(part[n] for part in parts.values()) for n in range(3)]
+            unknown = want[1] is None
+            if unknown and not got[0] + got[2] and place.memory_mib is None:
+                parts = parts or {CLASSES[0]: [0, 0, 0]}
+            for (rest, service), part in parts.items():
+                held[node, grain, rest, service, own, account, *name] = [
+                    a + us * b for a, b in zip(held[node, grain, rest, service, own, account, *name], part, strict=True)
+                ]
+                if place.memory_mib is None:
+                    vague.add((node, grain, rest, service, None, None))
+                if unknown and rest == NOWHERE:
+                    vague.add((node, grain, "supply", None, None, None))
+                if unknown:
+                    vague.add((node, grain, account, own, *name))
+            over = [(want[n] or 0) - got[n] for n in range(3)]
+            if any(over):
+                memo = (node, grain, *CLASSES[0], own, *name)
+                excess[memo] = [a + us * b for a, b in zip(excess[memo], over, strict=True)]
+                if unknown:
+                    vague.add((node, grain, "overcommitted", own, *name))
+    return settle(place, capacity, held, excess, vague)
+
+
 def post_place(world: World, place: Place) -> Mapping[Key, tuple[int, int | None, int]]:
     """All rows of one place: (node, grain, account, service, pod, unit) -> amounts of share, memory and compute."""
     capacity: dict[Key, list[int]] = defaultdict(lambda: [0, 0, 0])
     held: dict[Key, list[int]] = defaultdict(lambda: [0, 0, 0])
     excess: dict[Key, list[int]] = defaultdict(lambda: [0, 0, 0])
     vague: set[Key] = set()
-    mine = [row for row in world.holdings if (row["place_kind"], row["place_id"]) == (place.kind, place.name)]
     cuts = boundaries(world, place)
     for t, until in itertools.pairwise(cuts):
         us, grain, node = until - t, t // world.grain * world.grain, place.node_at(t)
@@ -386,7 +528,7 @@ def post_place(world: World, place: Place) -> Mapping[Key, tuple[int, int | None
             vague |= {(node, grain, "supply", None, None, None), (node, grain, rest, base, None, None)}
         for n, amount in enumerate((1_000_000, place.memory_mib or 0, 100)):
             capacity[node, grain, rest, base][n] += us * cards * amount
-        active = [row for row in mine if row["started_at"] <= t < end_of(row)]
+        active = active_at(world, place, t)
         wants = [asked(row, place) for row in active]
         memory_cap = None if place.memory_mib is None else cards * place.memory_mib
         caps = (cards * 1_000_000, memory_cap, cards * 100)
@@ -397,13 +539,7 @@ def post_place(world: World, place: Place) -> Mapping[Key, tuple[int, int | None
             own = base
             if since is not None:
                 own = "down" if t >= since + toleration_of(world, row["pod_uid"]) else "unknown"
-            account = (
-                row["occupancy"]
-                if row["occupancy"] != "held"
-                else "held"
-                if place.kind == "device"
-                else "held_unplaced"
-            )
+            account = account_of(row, place)
             key = (node, grain, rest, base, own, account, row["pod_uid"], row["unit_id"])
             if want[1] is None:
                 vague.add((node, grain, account, own, row["pod_uid"], row["unit_id"]))
@@ -455,30 +591,48 @@ def settle(
     return settled
 
 
-def slot_rows(world: World, places: Sequence[Place]) -> Iterator[tuple[Key, tuple[int, None, int]]]:
+def slot_places(world: World, places: Sequence[Place]) -> Iterator[Place]:
     """The time between an old and a new card of a slot."""
     spans = {place.name: (place.start, place.end) for place in places if place.kind == "device"}
     by_slot: dict[tuple[str, str], list[Row]] = defaultdict(list)
     for row in sorted(world.slots, key=lambda r: (r["valid_from_at"], r["last_seen_at"], r["device_uuid"])):
         by_slot[row["node"], row["slot"]].append(row)
     for (node, slot), sitters in by_slot.items():
-        amounts: dict[int, int] = defaultdict(int)
+        gaps = []
         for old, new in itertools.pairwise(sitters):
             start, end = spans[old["device_uuid"]][1], spans[new["device_uuid"]][0]
-            while old["device_uuid"] != new["device_uuid"] and start < end:
-                grain = start // world.grain * world.grain
-                amounts[grain] += min(end, grain + world.grain) - start
-                start = grain + world.grain
+            if old["device_uuid"] != new["device_uuid"] and start < end:
+                gaps.append((start, end))
+        if gaps:
+            yield Place(
+                "slot", f"{node}/{slot}", "slot", None, 0, FOREVER, [(*gap, 1) for gap in gaps], [(0, node)], gaps
+            )
+
+
+def slot_rows(world: World, slots: Sequence[Place]) -> Iterator[tuple[Key, tuple[int, None, int]]]:
+    """Supply and unobserved time of slots between two cards."""
+    for slot in slots:
+        amounts: dict[int, int] = defaultdict(int)
+        for start, end in slot.slots:
+            at = start
+            while at < end:
+                grain = at // world.grain * world.grain
+                amounts[grain] += min(end, grain + world.grain) - at
+                at = grain + world.grain
         for grain, us in amounts.items():
             for account, service in (("supply", None), ("unobserved", "unknown")):
-                yield ("slot", f"{node}/{slot}", node, grain, account, service, None, None), (us, None, us * 100)
+                yield ("slot", slot.name, slot.homes[0][1], grain, account, service, None, None), (us, None, us * 100)
 
 
 def post_supply(world: World) -> dict[Key, tuple[int, int | None, int]]:
     """(place_kind, place_id, node, grain, account, service, pod_uid, unit_id) -> (amount_gpu_us, memory_mib_us, cores_percent_us)."""
     places = [*device_places(world), *other_places(world)]
-    rows: dict[Key, tuple[int, int | None, int]] = dict(slot_rows(world, places))
+    slots = list(slot_places(world, places))
+    rows: dict[Key, tuple[int, int | None, int]] = dict(slot_rows(world, slots))
     for place in places:
-        for key, amounts in post_place(world, place).items():
+        posted = (
+            post_transfer(world, place, [*places, *slots]) if place.basis == "transfer" else post_place(world, place)
+        )
+        for key, amounts in posted.items():
             rows[(place.kind, place.name, *key)] = amounts
     return rows

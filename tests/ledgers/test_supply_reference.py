@@ -35,6 +35,20 @@ def residuals(rows: dict[Any, tuple[int, int | None, int]]) -> list[tuple[int, i
     return [tuple(entry) for entry in balance.values()]  # type: ignore[misc]
 
 
+def overdrawn(rows: dict[Any, tuple[int, int | None, int]]) -> list[Any]:
+    """Accounts that are negative in the sum over a node and all its cards, or over all of the cluster; in memory where all of it is known."""
+    sums: dict[Any, list[int]] = defaultdict(lambda: [0, 0, 0])
+    vague = set()
+    for (kind, _place, node, grain, account, service, *_), amounts in rows.items():
+        name = "out_of_service" if (account, service) == ("free", "down") else account
+        for scope in ([] if kind == "cluster" else [node]) + ["everything"]:
+            if amounts[1] is None:
+                vague.add((scope, grain, name))
+            for n in range(3):
+                sums[scope, grain, name][n] += amounts[n] or 0
+    return [key for key, (share, memory, cores) in sums.items() if min(share, cores, 0 if key in vague else memory) < 0]
+
+
 def negatives(rows: dict[Any, tuple[int, int | None, int]]) -> list[Any]:
     """Keys of amounts below zero: lawful only where a place takes nothing but a transfer."""
     transfers = {"default", "n1", "n2"}
@@ -53,6 +67,7 @@ def test_supply_equals_its_reference_and_closes(store: Store, world: Any) -> Non
     assert rows == post_supply(world_of(store, grain, held))
     assert set(residuals(rows)) <= {(0, 0, 0)}
     assert negatives(rows) == []
+    assert overdrawn(rows) == []
 
 
 @given(worlds(), st.randoms(use_true_random=False))

@@ -211,6 +211,87 @@ def test_a_holder_on_an_unknown_card_is_a_transfer_where_the_cards_are_known_one
     assert rows == {("held_unplaced", "unknown", "p1"): 3600, ("free", "unknown", None): -3600}
 
 
+def sums(store: Store, facts: list[Fact], holdings: list[Row]) -> dict[tuple[Any, ...], int]:
+    """(account, service) -> GPU-time in seconds, of all places together."""
+    totals: dict[tuple[Any, ...], int] = {}
+    for key, amounts in by_sql(store, facts, holdings, HOUR).items():
+        totals[key[4:6]] = totals.get(key[4:6], 0) + amounts[0] // SECOND
+    return {name: amount for name, amount in totals.items() if amount}
+
+
+UNPLACED: dict[str, Any] = {"place_kind": "node", "place_id": "n1", "device_uuid": None}
+
+
+def test_a_transfer_takes_what_is_free_first_then_what_is_unobserved_and_never_more_than_there_is(store: Store) -> None:
+    pod = held("p1", BASE, BASE + HOUR, share_ppm=2_000_000, **UNPLACED)
+    two = [card(BASE), card(BASE + HOUR), card(BASE, uuid="GPU-2"), card(BASE + HOUR, uuid="GPU-2")]
+    half_seen = sums(store, [*two, seen(BASE, BASE + HOUR // 2)], [pod])
+    assert half_seen == {("supply", None): 7200, ("held_unplaced", "unknown"): 7200}
+    beside = [pod, held("p2", BASE, BASE + HOUR)]
+    assert sums(store, [*two, seen(BASE, BASE + HOUR)], beside) == {
+        ("supply", None): 7200,
+        ("held", "unknown"): 3600,
+        ("held_unplaced", "unknown"): 3600,
+        ("overcommitted", "unknown"): 3600,
+    }
+
+
+def test_a_transfer_takes_of_a_card_out_of_service_last(store: Store) -> None:
+    lost = [
+        card(BASE, state="lost"),
+        card(BASE + HOUR, state="lost"),
+        card(BASE, uuid="GPU-2"),
+        card(BASE + HOUR, uuid="GPU-2"),
+    ]
+    one = held("p1", BASE, BASE + HOUR, **UNPLACED)
+    assert sums(store, lost, [one]) == {
+        ("supply", None): 7200,
+        ("held_unplaced", "unknown"): 3600,
+        ("free", "down"): 3600,
+    }
+    assert sums(store, lost, [{**one, "share_ppm": 1_500_000}])[("free", "down")] == 1800
+
+
+def test_a_transfer_takes_of_the_gap_of_a_slot_and_where_no_card_is_there_supply_is_what_is_held(store: Store) -> None:
+    slot = "0000:01:00.0"
+    facts = [
+        card(BASE, pci_address=slot), card(BASE + HOUR, pci_address=slot), card(BASE + 2 * HOUR, uuid="GPU-2", pci_address=slot),
+        card(BASE + 3 * HOUR, uuid="GPU-2", pci_address=slot),
+    ]  # fmt: skip
+    across = held("p1", BASE + HOUR, BASE + 2 * HOUR, **UNPLACED)
+    gap = sums(store, facts, [across])
+    assert gap == {("supply", None): 10800, ("held_unplaced", "unknown"): 3600, ("unobserved", "unknown"): 7200}
+    away = [card(BASE), card(BASE + HOUR), card(BASE + 2 * HOUR, node="n2")]
+    later = held("p1", BASE + 3 * HOUR, BASE + 4 * HOUR, **UNPLACED)
+    assert gpu_time(store, away, [later], place="n1") == {
+        ("supply", None, None): 3600,
+        ("held_unplaced", "unknown", "p1"): 3600,
+    }
+    found = store.rows(f"SELECT code, subject FROM ({model_text('supply_findings.sql')}) AS found")
+    assert found == [("supply_unknown", "node n1")]
+
+
+def test_a_cluster_takes_of_what_its_nodes_leave(store: Store) -> None:
+    two = [
+        card(BASE),
+        card(BASE + HOUR),
+        card(BASE, uuid="GPU-2", node="n2"),
+        card(BASE + HOUR, uuid="GPU-2", node="n2"),
+    ]
+    anywhere = {"place_kind": "cluster", "place_id": "default", "device_uuid": None, "node": None}
+    pods = [held("p1", BASE, BASE + HOUR, **UNPLACED), held("p2", BASE, BASE + HOUR, **anywhere)]
+    watched = SourceStatus(
+        natural_key="pods/node/n1", occurred_at=BASE + HOUR, kind="pods", scope="node/n1", complete=True, observed_from_at=BASE,
+        observed_to_at=BASE + HOUR, **COMMON,
+    )  # fmt: skip
+    assert sums(store, [*two, watched], pods) == {("supply", None): 7200, ("held_unplaced", "unknown"): 7200}
+    assert sums(store, [*two, watched], pods[1:]) == {
+        ("supply", None): 7200,
+        ("held_unplaced", "unknown"): 3600,
+        ("unobserved", "unknown"): 3600,
+    }
+
+
 def test_a_node_of_counted_cards_has_the_supply_that_is_declared(store: Store) -> None:
     basis = InventoryBasis(
         natural_key="node/n2",

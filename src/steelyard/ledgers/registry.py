@@ -147,7 +147,9 @@ SUPPLY: Final = Ledger(
     open_when=_RUNNING_GRAIN,
     closed_by={"device_sample": ("dropped",)},
     findings_file="supply_findings.sql",
-    stages=("supply_site", "supply_stretch", "supply_piece", "supply_load", "supply_place"),
+    stages=(
+        "supply_site", "supply_slot", "supply_stretch", "supply_claim", "supply_room", "supply_piece", "supply_load", "supply_place",
+    ),
     key_columns=("cluster", "place_kind", "place_id", "node", "device_uuid"),
     keys_of="supply_place",
 )

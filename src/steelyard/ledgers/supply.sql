@@ -319,9 +319,11 @@ edge_posting AS (
             sum(CASE WHEN rest_account = 2 THEN up_gpu_us + rest_gpu_us ELSE up_card_us + rest_card_us END) AS BIGINT
         ) AS gpu_us,
         CASE
-            WHEN bool_and(rest_account = 2 AND up_mib_us + rest_mib_us IS NOT NULL OR rest_account <> 2 AND card_mib IS NOT NULL)
+            WHEN bool_and(
+                CASE WHEN rest_account = 2 THEN up_mib_us + rest_mib_us IS NOT NULL ELSE card_mib IS NOT NULL OR up_card_us + rest_card_us = 0 END
+            )
                 THEN TRY_CAST(
-                    sum(CASE WHEN rest_account = 2 THEN up_mib_us + rest_mib_us ELSE (up_card_us + rest_card_us) * card_mib END)
+                    sum(CASE WHEN rest_account = 2 THEN up_mib_us + rest_mib_us ELSE (up_card_us + rest_card_us) * coalesce(card_mib, 0) END)
                     AS BIGINT
                 )
         END AS mib_us,
@@ -363,40 +365,14 @@ place_posting AS (
     SELECT side, site_no, grain_us_at, rest_account, service, gpu_us, mib_us, percent_us FROM edge_posting
 ),
 
-card AS (
-    SELECT cluster, place_id AS device_uuid, min(from_us) AS from_us, max(to_us) AS to_us
-    FROM dim.supply_site
-    WHERE place_kind = 'device'
-    GROUP BY cluster, place_id
-),
-
--- The time from the old card's last supply to the new card's first belongs to the slot and was seen by nobody.
-slot_gap AS (
-    SELECT cluster, node, slot, lo, hi
-    FROM (
-        SELECT
-            slot.cluster, slot.node, slot.slot, slot.device_uuid,
-            lag(slot.device_uuid) OVER succession AS device_before,
-            lag(card.to_us) OVER succession AS lo,
-            card.from_us AS hi
-        FROM dim.slot AS slot
-        JOIN card
-            ON card.cluster = slot.cluster AND card.device_uuid = slot.device_uuid
-        WINDOW succession AS (
-            PARTITION BY slot.cluster, slot.node, slot.slot ORDER BY slot.valid_from_at, slot.last_seen_at, slot.device_uuid
-        )
-    ) AS succeeding
-    WHERE device_before <> device_uuid AND hi > lo
-),
-
 slot_grain AS (
     SELECT
-        cluster, node, slot, grain_us_at, CAST(sum(least(hi, grain_us_at + grain_us) - greatest(lo, grain_us_at)) AS BIGINT) AS gpu_us
+        cluster, node, slot, grain_us_at, CAST(sum(least(to_us, grain_us_at + grain_us) - greatest(from_us, grain_us_at)) AS BIGINT) AS gpu_us
     FROM (
         SELECT
-            slot_gap.*, parameter.grain_us,
-            unnest(range(grain_start_us(slot_gap.lo, parameter.grain_us), slot_gap.hi, parameter.grain_us)) AS grain_us_at
-        FROM slot_gap
+            slot.*, parameter.grain_us,
+            unnest(range(grain_start_us(slot.from_us, parameter.grain_us), slot.to_us, parameter.grain_us)) AS grain_us_at
+        FROM dim.supply_slot AS slot
         CROSS JOIN parameter
     ) AS cut
     GROUP BY cluster, node, slot, grain_us_at

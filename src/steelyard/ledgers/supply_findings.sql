@@ -34,6 +34,7 @@ found AS (
         cluster, last_at AS found_at, 'supply_unknown' AS code, place_kind || ' ' || place_id AS subject,
         CASE basis
             WHEN 'count' THEN 'it is held at times for which nobody declares how many cards it has: supply is booked equal to what is held then'
+            WHEN 'transfer' THEN 'it is held at times at which none of its cards is known to be there: supply is booked equal to what is held then'
             ELSE 'no inventory, register, label or declaration tells the cards here: supply is booked equal to what is held'
         END AS message,
         '{"holders":' || CAST(holders AS VARCHAR) || ',"supply_basis":"unknown"}' AS evidence
