@@ -327,3 +327,46 @@ def test_a_declared_model_binds() -> None:
         estate.store.execute("DELETE FROM dim.declared_class")
         estate.insert("dim.declared_class", position=0, weight=1, cards_count=1, share_ppm=1_000_000, models=models)
         assert weighed(estate)["gpus_trapped"] == trapped
+
+
+@pytest.mark.parametrize("instant", ["2026-10-01T00:00:00Z", "2027-10-01T00:00:00Z"])
+def test_what_fits_outside_the_known_time_is_unknown_and_says_why(instant: str) -> None:
+    result = fits(estate_of(("GPU-a", "n1")).store, FitsSpec(at=at(instant)))
+    assert {type(value) for value in values(result).values()} == {Unknown}
+    assert isinstance(result.coverage, Unknown)
+
+
+@pytest.mark.parametrize(
+    ("spec", "card", "reason"),
+    [
+        ({"model": "H100"}, {"model": "NVIDIA L40S"}, "no card of the model that is asked for"),
+        ({"mig": "1g.10gb"}, {"model": A100}, "no card is in MIG mode: an instance is made on such a card alone"),
+        (
+            {"gpus": 1}, {"model": A100, "mode": "mig"},
+            "its cards are cut into instances: they serve requests for a profile alone",
+        ),
+        ({"gpus": 2}, {"model": A100}, "1 of 2 cards are large enough"),
+    ],
+)  # fmt: skip
+def test_a_node_on_which_nothing_fits_says_which_dimension_refuses(
+    spec: dict[str, Any], card: dict[str, Any], reason: str
+) -> None:
+    result = fits(estate_of(("GPU-a", "n1"), **card).store, FitsSpec(**spec))
+    assert [row["reason"] for row in rows(result, "nodes")] == [reason]
+
+
+def test_what_nobody_can_tell_the_fit_of_stands_in_a_column_and_the_identity_holds() -> None:
+    estate = estate_of(("GPU-b", "n1"), ("GPU-c", "n2"))
+    estate.card("GPU-a", "n1", 1, valid_to_at=None, memory_mib=None)
+    estate.hold("team-a/p", "GPU-a", "08:00", None, 400_000, node="n1", memory_mib=None)
+    asks(estate, 1)
+    asks(estate, 2, memory_mib=4_000, resource_names="nvidia.com/gpu,nvidia.com/gpumem")
+    result = answer(estate.store, FragmentationSpec())
+    found = values(result)
+    parts = ("gpus_usable", "gpus_trapped", "gpus_fit_unknown", "gpus_interference_blocked")
+    assert sum(found[name] for name in parts) == found["gpus_free"]  # type: ignore[misc]  # numbers here
+    assert found["gpus_fit_unknown"] == Fraction(2, 5)
+    assert found["fragmentation_ratio"] == Fraction(found["gpus_trapped"]) / (found["gpus_free"] - Fraction(2, 5))  # type: ignore[operator, arg-type]  # numbers here
+    for row in rows(result, "nodes"):
+        told = (row[name] for name in ("gpus_q3_satisfied", *parts[1:]))
+        assert sum(told) == pytest.approx(row["gpus_free"])  # type: ignore[arg-type]  # numbers here

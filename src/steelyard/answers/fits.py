@@ -23,7 +23,7 @@ from steelyard.answers.placing import chosen_cards
 from steelyard.answers.reading import Reading, Record, Rows
 from steelyard.definitions import fragmentation as definition
 from steelyard.definitions import mig
-from steelyard.definitions.fragmentation import FreeNode, Shape, fits_card, fits_node
+from steelyard.definitions.fragmentation import FreeNode, Shape, fits_card, fits_model, fits_node
 from steelyard.definitions.share import WHOLE_PPM
 from steelyard.primitives.errors import UsageError
 from steelyard.primitives.i18n import _, ngettext
@@ -216,7 +216,7 @@ def _figures(
         "pods_to_move_count": 0 if able else len(room.moves) if room else Unknown(_("no move was found")),
     }
     if outside is not None or not nodes:
-        reason = outside or Unknown(_("no card in service is known here"))
+        reason = outside if outside is not None else Unknown(_("no card in service is known here"))
         values = dict.fromkeys(values, reason)
     cover = _coverage(free, outside)
     return [Figure(name, value, "1", METHOD, cover) for name, value in values.items()]
@@ -271,6 +271,12 @@ def _names(shares: Sequence[FreeShare]) -> str:
 def _reason(node: FreeNode, shape: Shape, shares: Sequence[FreeShare], verdict: bool | None) -> str:
     if verdict is None:
         return _("what is free of its cards is not known")
+    if shape.models and all(fits_model(share.card, shape) is False for share in shares):
+        return _("no card of the model that is asked for")
+    if shape.profile is not None and all(share.card.mig is None for share in shares):
+        return _("no card is in MIG mode: an instance is made on such a card alone")
+    if shape.profile is None and all(share.card.mig is not None for share in shares):
+        return _("its cards are cut into instances: they serve requests for a profile alone")
     if shape.cpu_milli is not None and node.cpu_milli is not None and node.cpu_milli < shape.cpu_milli:
         return _("not enough CPU")
     blocked = sorted({share.blocked for share in shares if share.blocked})

@@ -33,6 +33,7 @@ from steelyard.primitives.unknown import Unknown
 METHOD: Final = f"fragmentation {definition.VERSION}"
 DAYS_MAX: Final = 36_600
 _MEASURES: Final[Mapping[str, Test]] = {"": "share", "_memory": "memory", "_compute": "compute", "_mig": "mig"}
+_BASE: Final = "F / free of which the fit is known"
 _NODES_LISTED_MAX: Final = 10_000
 NODE_COLUMNS: Final = (
     Column("cluster"),
@@ -41,6 +42,7 @@ NODE_COLUMNS: Final = (
     Column("gpus_free", "GPU"),
     Column("gpus_trapped", "GPU"),
     Column("gpus_interference_blocked", "GPU"),
+    Column("gpus_fit_unknown", "GPU"),
     Column("gpus_free_unknown", "GPU"),
     *(Column(f"gpus_{cause}", "GPU") for cause in CAUSES if not cause.startswith("x")),
     Column("cards_fitting_count", "1"),
@@ -49,16 +51,18 @@ NODE_COLUMNS: Final = (
 FIGURES: Final[Mapping[str, tuple[str, str]]] = {
     "gpus_free": ("GPU", f"{METHOD}: share that nobody holds of cards in service, as far as it is known"),
     "gpus_trapped": ("GPU", f"{METHOD}: F, over the classes that want cards, in every dimension that is known"),
+    "gpus_usable": ("GPU", f"{METHOD}: free, and serves the classes that want cards"),
+    "gpus_fit_unknown": ("GPU", f"{METHOD}: free, and nobody can tell whether it serves the classes that want cards"),
     "gpus_interference_blocked": ("GPU", f"{METHOD}: free on cards that are frozen, memory_bound or saturated"),
     "gpus_free_unknown": ("GPU", f"{METHOD}: not held by anybody known, and not known to be free"),
     **{
         f"{ratio}{suffix}": ("1", f"{METHOD}: {text} by {test}, classes that want cards")
         for suffix, test in _MEASURES.items()
-        for ratio, text in (("fragmentation_ratio", "F / free"), ("trapped_ratio", "F / supply"))
+        for ratio, text in (("fragmentation_ratio", _BASE), ("trapped_ratio", "F / supply"))
     },
-    "fragmentation_ratio_gpu_classes_only": ("1", f"{METHOD}: F / free by share and CPU, classes that want cards"),
+    "fragmentation_ratio_gpu_classes_only": ("1", f"{METHOD}: {_BASE} by share and CPU, classes that want cards"),
     "trapped_ratio_gpu_classes_only": ("1", f"{METHOD}: F / supply by share and CPU, classes that want cards"),
-    "fragmentation_ratio_paper": ("1", f"{METHOD}: F / free by share and CPU, all classes, as published"),
+    "fragmentation_ratio_paper": ("1", f"{METHOD}: {_BASE} by share and CPU, all classes, as published"),
     "trapped_ratio_paper": ("1", f"{METHOD}: F / supply by share and CPU, all classes, as published"),
     "fragmentation_ratio_empty_gpu_classes_only": ("1", f"{METHOD}: as _gpu_classes_only, if nobody held anything"),
     "fragmentation_ratio_empty_paper": ("1", f"{METHOD}: as _paper, if nobody held anything"),
@@ -216,7 +220,12 @@ def _values(free: FreeShares, asked: TypicalRequests) -> tuple[dict[str, Value],
         values[name], covers[name] = _told(found.ratio()), _cover(found, 0)
     found = measure_of(nodes, asked.cards, "share")
     nothing_known = isinstance(values["fragmentation_ratio"], Unknown)
-    values["gpus_trapped"] = values["fragmentation_ratio"] if nothing_known else found.trapped / WHOLE_PPM
+    for name, amount in (
+        ("gpus_trapped", found.trapped),
+        ("gpus_usable", found.amount(definition.SATISFIED)),
+        ("gpus_fit_unknown", Fraction(found.unknown, found.whole or 1)),
+    ):
+        values[name] = values["fragmentation_ratio"] if nothing_known else amount / WHOLE_PPM
     fitting, cards = _fitting(nodes, asked.cards)
     reason = Unknown(_("no class of requests is typical") if cards else _("nothing is free"))
     values["units_fitting_ratio"] = Fraction(fitting, cards) if cards and asked.cards.classes else reason
@@ -322,6 +331,7 @@ def _node_table(free: FreeShares, mix: Mix) -> Table:
             (open_ppm + blocked) / WHOLE_PPM,
             float(found.trapped) / WHOLE_PPM if told else no_class,
             blocked / WHOLE_PPM,
+            found.unknown / found.whole / WHOLE_PPM if told else no_class,
             unknown / WHOLE_PPM,
             *(
                 float(found.amount(cause)) / WHOLE_PPM if told else no_class

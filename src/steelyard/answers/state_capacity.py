@@ -26,6 +26,8 @@ NODES: Final = "fragmentation_nodes"
 SHOWN: Final = (
     "gpus_free",
     "gpus_trapped",
+    "gpus_usable",
+    "gpus_fit_unknown",
     "gpus_interference_blocked",
     "gpus_free_unknown",
     "fragmentation_ratio",

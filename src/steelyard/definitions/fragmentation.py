@@ -205,7 +205,7 @@ def _order(shape: Shape) -> tuple[object, ...]:
 
 def fits_card(card: FreeCard, shape: Shape, test: Test = "share") -> bool | None:
     """Whether one card can serve one of the cards that a request asks for, by this test; None = a figure that it takes is not known."""
-    allowed = _allowed(card, shape)
+    allowed = fits_model(card, shape)
     if allowed is not True or card.unknown:
         return None if allowed is not False else False
     if test == "paper":
@@ -281,7 +281,7 @@ def _judge(node: FreeNode, shape: Shape, test: Test) -> tuple[Cause | None, list
     cpu = _cpu_suffices(node, shape, test)
     if not shape.cards_count:
         return ("xr_lack_cpu" if cpu is False else "xl_satisfied"), []
-    if all(_allowed(card, shape) is False for card in node.cards):
+    if all(fits_model(card, shape) is False for card in node.cards):
         return "no_access", []
     verdicts = [fits_card(card, shape, test) for card in node.cards]
     sure = verdicts.count(True)
@@ -299,7 +299,7 @@ def _cpu_suffices(node: FreeNode, shape: Shape, test: Test) -> bool | None:
     return node.cpu_milli >= shape.cpu_milli
 
 
-def _allowed(card: FreeCard, shape: Shape) -> bool | None:
+def fits_model(card: FreeCard, shape: Shape) -> bool | None:
     """Whether the request may use a card of this model; words of a model as in ``definitions.models``."""
     if not shape.models:
         return True
