@@ -32,8 +32,10 @@ def test_a_rate_is_kept_as_written_from_its_day_on():
     ("row", "words"),
     [
         ("USD,USD,1,2026-11-01,", "expected two currencies"), ("USD,CNY,0,2026-11-01,", "more than 0"), ("USD,CNY,-7,2026-11-01,", "no negative"),
-        ("USD,CNY,7.1234567891,2026-11-01,", "at most 9 decimals"), ("USD,RMB,7,2026-11-01,", "ISO 4217"), ("USD,CNY,7,,", "valid_from: expected a value"),
-        ("USD,CNY,,2026-11-01,", "rate: expected a value"), ('USD,CNY,"7,1",2026-11-01,', "decimal point"), ("EUR,USD,2,2026-11-01,", "line 2 has one"),
+        ("USD,CNY,7.1234567891,2026-11-01,", "at most 9 decimals"), ("USD,RMB,7,2026-11-01,", "ISO 4217"),
+        ("USD,CNY,7,,", "valid_from: expected a value"),
+        ("USD,CNY,,2026-11-01,", "rate: expected a value"), ('USD,CNY,"7,1",2026-11-01,', "decimal point"),
+        ("EUR,USD,2,2026-11-01,", "line 2 has one"),
     ],
 )  # fmt: skip
 def test_a_rate_that_is_none_refuses_all(row, words):

@@ -12,7 +12,10 @@ from steelyard.sources.shared.context import ReadContext
 
 CTX = ReadContext(file="prices.csv")
 HEADER = "side,model,currency,price,per"
-FULL = "table,price_id,side,component,cluster,model,unit_kind,commitment,tenant,currency,price,per,valid_from,valid_to,zone,provisional,discount_percent,weight"
+FULL = (
+    "table,price_id,side,component,cluster,model,unit_kind,commitment,tenant,currency,price,per,valid_from,valid_to,zone,provisional,"
+    "discount_percent,weight"
+)
 
 
 def read(*rows: str, header: str = HEADER) -> DeclaredBook:
@@ -61,9 +64,12 @@ def test_a_price_that_could_be_read_in_two_ways_refuses_the_book_with_its_line(t
 @pytest.mark.parametrize(
     ("row", "words"),
     [
-        ("charge,H100,RMB,2,hour", "ISO 4217"), ("charge,H100,,2,hour", "currency: expected a value"), ("charge,H100,USD,2,week", "per: expected one of"),
-        ("charge,H100,USD,2,", "per: expected a value"), ("sale,H100,USD,2,hour", "side: expected one of"), (",H100,USD,2,hour", "side: expected cost or charge"),
-        ("charge,H100,USD,2", "expected 5 cells"), ("charge,\x1b[31m,USD,2,hour", "without control characters"), (f"charge,{'x' * 300},USD,2,hour", "at most 253"),
+        ("charge,H100,RMB,2,hour", "ISO 4217"), ("charge,H100,,2,hour", "currency: expected a value"),
+        ("charge,H100,USD,2,week", "per: expected one of"),
+        ("charge,H100,USD,2,", "per: expected a value"), ("sale,H100,USD,2,hour", "side: expected one of"),
+        (",H100,USD,2,hour", "side: expected cost or charge"),
+        ("charge,H100,USD,2", "expected 5 cells"), ("charge,\x1b[31m,USD,2,hour", "without control characters"),
+        (f"charge,{'x' * 300},USD,2,hour", "at most 253"),
     ],
 )  # fmt: skip
 def test_a_wrong_cell_refuses_the_book_with_its_line(row, words):
@@ -249,8 +255,9 @@ def test_toml_is_read_as_exactly_as_csv():
         ("price = 2.50", f"price = {'9' * 900}", 5, "expected text, a number"), ("price = 2.50", "", 5, "where nobody knows it"),
         ("price = 2.50", "price = [1]", 5, "expected text, a number"), ("price = 2.50", "pirce = 2.50", 5, "'pirce' is not known"),
         ('currency = "USD"', 'curency = "USD"', 0, "'curency' is not known"), ('book = "list-2026"', 'book = "a b"', 0, "book: expected letters"),
-        ("valid_from = 2026-01-01T00:00:00+08:00", "valid_from = 2026-01-01T00:00:00", 5, "time with a zone"), ("[[weights]]", "[[weights", 0, "expected TOML"),
-        ("price = 2.50", f"price = {'[' * 900}", 0, "expected TOML"), ("price = 2.50", f"a{'.a' * 600} = 1", 8, "lines of at most"),
+        ("valid_from = 2026-01-01T00:00:00+08:00", "valid_from = 2026-01-01T00:00:00", 5, "time with a zone"),
+        ("[[weights]]", "[[weights", 0, "expected TOML"),
+        ("price = 2.50", f"price = {'[' * 900}", 0, "expected TOML"), ("price = 2.50", f"a{'.a' * 30} = 1", 8, "at most 20 dots"),
     ],
 )  # fmt: skip
 def test_what_is_wrong_in_toml_refuses_the_book(old, new, line, words):
@@ -286,3 +293,9 @@ def test_a_version_is_the_book_and_its_lines_under_keys_of_their_own():
     assert {fact.occurred_at for fact in facts} == {fact.observed_at for fact in facts} == {42}
     assert len({line.natural_key for line in lines}) == 2
     assert all(line.natural_key.startswith("list@3/") and line.version == 3 for line in lines)
+
+
+@pytest.mark.parametrize("filler", ["\n", " ", "\t\n", '"\n', "[\n"])
+def test_a_long_file_of_nothing_is_refused_in_time_that_grows_with_its_length(filler):
+    assert told(read_price_book(HEADER + "\n" + filler * 200_000, CTX)) != []
+    assert told(read_price_book(filler * 200_000, CTX)) != []

@@ -36,7 +36,8 @@ def test_chinese_headers_are_understood():
 @pytest.mark.parametrize(
     ("row", "words"),
     [
-        ("pod,,x,research,,,,,", "by: expected one of"), ("label,,x,research,,,,,", "key: a label has one"), ("namespace,k,x,research,,,,,", "key: a label has one"),
+        ("pod,,x,research,,,,,", "by: expected one of"), ("label,,x,research,,,,,", "key: a label has one"),
+        ("namespace,k,x,research,,,,,", "key: a label has one"),
         ('label,"a"" OR 1",x,research,,,,,', "expected the name of a label"), ("namespace,,,research,,,,,", "match: expected a value"),
         ("namespace,,x,,,,,,", "at least one of department"), ("namespace,,x,research,,,,2026-02-01,2026-01-01", "not after valid_from"),
     ],

@@ -49,6 +49,8 @@ _TOP: Final = ("book", "currency", "zone")
 _BOOK: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}\Z")
 _ID: Final = re.compile(r"[^\s@+]{1,200}\Z")
 _COMPONENT: Final = re.compile(r"[a-z][a-z0-9_]{0,39}\Z")
+_TOML: Final = re.compile(r"^[ \t]*\[\[[ \t]*(?:prices|discounts|weights)[ \t]*\]\]", re.MULTILINE)
+_HEAD_MAX: Final = 65_536
 _TRUTHS: Final = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 _MICRO_DIGITS: Final = 6
 _WEIGHT_MAX: Final = 1_000
@@ -65,7 +67,7 @@ class DeclaredBook:
 
 def is_toml_book(head: str) -> bool:
     """Whether a text begins as a TOML price book does: one of its tables is opened before anything that is no TOML."""
-    return re.search(r"^\s*\[\[\s*(?:prices|discounts|weights)\s*\]\]", head, re.MULTILINE) is not None
+    return _TOML.search(head[:_HEAD_MAX]) is not None
 
 
 def book_name(text: str) -> str:

@@ -1,7 +1,7 @@
 """The entries of a TOML file: arrays of tables (``[[prices]]``) whose values become cells, as exact as they are written.
 
-The tricks to know: numbers are read as decimals, never as binary fractions; and a line has a bound, because TOML's dotted keys cost their
-square to read.
+The tricks to know: numbers are read as decimals, never as binary fractions; and a line has bounds, because dotted keys of n parts cost
+n squared to read.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ from typing import Any, Final
 from steelyard.primitives.errors import SourceMalformed
 from steelyard.sources.money.entries import ENTRIES_MAX, Entry, Refusals
 
-BYTES_MAX: Final = 4 << 20
+CHARACTERS_MAX: Final = 1 << 20
 LINE_MAX: Final = 1_000
+DOTS_MAX: Final = 20
 _BITS_MAX: Final = 64
 _HEADER: Final = re.compile(r"\s*\[\[\s*([A-Za-z_]{1,40})\s*\]\]")
 
@@ -25,12 +26,13 @@ _HEADER: Final = re.compile(r"\s*\[\[\s*([A-Za-z_]{1,40})\s*\]\]")
 def toml_document(text: str, refusals: Refusals) -> dict[str, Any] | None:
     """The document. None, with a refusal, where it is no TOML within bounds."""
     plain = text.lstrip("\ufeff")
-    if len(plain) > BYTES_MAX:
-        refusals.add(SourceMalformed(f"expected at most {BYTES_MAX} characters, found {len(plain)}"))
+    if len(plain) > CHARACTERS_MAX:
+        refusals.add(SourceMalformed(f"expected at most {CHARACTERS_MAX} characters, found {len(plain)}"))
         return None
     for number, line in enumerate(plain.splitlines(), start=1):
-        if len(line) > LINE_MAX:
-            refusals.add(SourceMalformed(f"expected lines of at most {LINE_MAX} characters", number, line))
+        if len(line) > LINE_MAX or (line.count(".") > DOTS_MAX and not line.lstrip().startswith("#")):
+            text = f"expected lines of at most {LINE_MAX} characters, with at most {DOTS_MAX} dots"
+            refusals.add(SourceMalformed(text, number, line))
             return None
     try:
         return tomllib.loads(plain.replace("\r\n", "\n"), parse_float=Decimal)
