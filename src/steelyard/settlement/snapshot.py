@@ -25,12 +25,16 @@ from steelyard.settlement.statement import Statement, StatementLine
 from steelyard.settlement.tables import NAMED, ROWS, lay_out_files
 from steelyard.store import Store
 from steelyard.store.durable import sha256_of, sync
+from steelyard.store.memory import memory_bounded
 from steelyard.store.rewriting import quoted
 
 FOLDER: Final = "periods"
 MANIFEST: Final = "manifest.json"
 DOCUMENTS: Final = "documents"
 FORMAT_VERSION: Final = 1
+SORT_BYTES_MAX: Final = 2_000 << 20
+"""What the engine may hold while the rows of a month are sorted: the rest spills to the disk."""
+
 _ORDER: Final = "grain_at, place_no, holder_no, tariff_no"
 _FORM: Final = "FORMAT parquet, COMPRESSION snappy, ROW_GROUP_SIZE 122880"
 
@@ -114,9 +118,9 @@ def write_inputs(store: Store, folder: Path) -> None:
             f"COPY (SELECT {_columns(name)} FROM settling_{name} ORDER BY ALL) TO {quoted(str(folder / f'{name}s.parquet'))} ({_FORM})"
         )
     for name in ROWS:
-        store.execute(
-            f"COPY (SELECT * FROM settling_{name} ORDER BY {_ORDER}) TO {quoted(str(folder / f'{name}.parquet'))} ({_FORM})"
-        )
+        target = quoted(str(folder / f"{name}.parquet"))
+        with memory_bounded(store, SORT_BYTES_MAX):
+            store.execute(f"COPY (SELECT * FROM settling_{name} ORDER BY {_ORDER}) TO {target} ({_FORM})")
 
 
 def _columns(name: str) -> str:
