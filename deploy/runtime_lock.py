@@ -3,7 +3,7 @@
 ``deploy/Containerfile`` calls it. There is one lock, and it holds the developers' tools too; an image has no use for those. The trick to
 know: pip-compile notes below each package who asked for it (``# via``), so the lock itself says what belongs together.
 
-    python deploy/runtime_lock.py --to runtime.lock                     what the program and its node agent need (pyproject.toml)
+    python deploy/runtime_lock.py --to runtime.lock                     what the program, its node agent and its documents need
     python deploy/runtime_lock.py --to build.lock setuptools wheel      what these need
 """
 
@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
+EXTRAS = ("agent", "report")
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,12 +66,12 @@ def part(lock: str, roots: Iterable[str]) -> str:
 def main(arguments: list[str]) -> int:
     """Write the part of the lock beside this folder; 2 where that cannot be done, with one line why."""
     parser = argparse.ArgumentParser(description="The part of requirements.lock that some packages need.")
-    parser.add_argument("roots", nargs="*", metavar="PACKAGE", help="default: the dependencies of pyproject.toml, with those of the extra agent")
+    parser.add_argument("roots", nargs="*", metavar="PACKAGE", help="default: what pyproject.toml and its extras agent and report name")
     parser.add_argument("--to", required=True, type=Path, metavar="FILE")
     asked = parser.parse_args(arguments)
     try:
         project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-        roots = asked.roots or [*project["dependencies"], *project["optional-dependencies"]["agent"]]
+        roots = asked.roots or [*project["dependencies"], *(each for name in EXTRAS for each in project["optional-dependencies"][name])]
         asked.to.write_text(part((ROOT / "requirements.lock").read_text(encoding="utf-8"), roots), encoding="utf-8")
     except (OSError, ValueError, KeyError) as error:
         print(f"{parser.prog}: {error}", file=sys.stderr)

@@ -17,6 +17,7 @@ import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from steelyard.surfaces.reports.fonts import SYSTEM_FOLDERS
 from tests.conftest import REPOSITORY
 from tests.deploy.rendered_chart import CHART, documents, only
 
@@ -85,9 +86,10 @@ def test_everything_that_is_copied_is_there_and_let_in() -> None:
     )
 
 
-def test_nothing_of_the_build_but_the_program_reaches_the_image() -> None:
+def test_nothing_of_the_build_but_the_program_and_its_font_reaches_the_image() -> None:
     copied = [rest for word, rest in last_stage() if word == "COPY"]
-    assert copied == ["--from=build /opt/steelyard /opt/steelyard"]
+    font = SYSTEM_FOLDERS[0]
+    assert copied == ["--from=build /opt/steelyard /opt/steelyard", f"--from=build {font} {font}"]
 
 
 def test_the_image_runs_as_the_same_nobody_as_the_chart_says() -> None:
@@ -124,6 +126,8 @@ def test_both_stages_stand_on_one_pinned_python_for_which_the_lock_was_made() ->
 def test_whatever_is_installed_is_locked_by_hash_or_built_here() -> None:
     installs = [each for each in commands() if "pip" in each and {"install", "wheel"} & set(each)]
     assert len(installs) == 4
+    fonts = [each for each in commands() if each[0] == "apt-get" and "install" in each]
+    assert [each[-1] for each in fonts] == ["fonts-wqy-microhei"]
     for each in installs:
         if "--require-hashes" in each:
             assert each[each.index("--only-binary") + 1] == ":all:"
@@ -149,7 +153,8 @@ def names(lock: str) -> set[str]:
 def needed() -> set[str]:
     """What the installed packages say themselves that the program needs here, by their own metadata and not by the lock's notes."""
     found: set[str] = set()
-    left = [Requirement(each) for each in (*PROJECT["dependencies"], *PROJECT["optional-dependencies"]["agent"])]
+    extras = PROJECT["optional-dependencies"]
+    left = [Requirement(each) for each in (*PROJECT["dependencies"], *extras["agent"], *extras["report"])]
     seen: set[tuple[str, str]] = set()
     while left:
         requirement = left.pop()
