@@ -6,6 +6,7 @@ import sys
 
 from bench import (
     bench_agent,
+    bench_close,
     bench_collection,
     bench_exposition,
     bench_import,
@@ -24,6 +25,7 @@ def main() -> int:
         bench_state.main([]),
         bench_prometheus.main([]),
         bench_wait.main([]),
+        bench_close.main([]),
         bench_import.main([]),
         bench_exposition.main([]),
         bench_collection.main([]),

@@ -243,24 +243,31 @@ def worlds(draw: st.DrawFn) -> MoneyWorld:
             )
         )
         row["gi"] = draw(st.sampled_from([None, None, 1, 2]))
+    usage = draw(st.lists(used_rows(), max_size=5))
+    full = draw(st.lists(states(), max_size=5))
+    over = draw(st.lists(excesses(), max_size=3))
+    on_cards = [row for row in held if row["place_kind"] == "device"]
+    for row in (*usage, *full, *over):
+        if on_cards and draw(st.sampled_from([True, True, False])):
+            holder = draw(st.sampled_from(on_cards))
+            row |= {"device_uuid": holder["device_uuid"], "pod_uid": holder["pod_uid"], "grain_at": draw(HOURS)}
+            row |= {"place_id": holder["place_id"], "unit_id": holder["unit_id"]} if "state" in row else {}
     return MoneyWorld(
         facts,
         held,
-        draw(
-            st.lists(
-                used_rows(),
-                max_size=5,
-                unique_by=lambda row: (row["device_uuid"], row["pod_uid"], row["grain_at"], row["gi"], row["path"]),
-            )
-        ),
-        draw(st.lists(states(), max_size=5)),
-        draw(st.lists(excesses(), max_size=3)),
+        distinct(usage, "device_uuid", "pod_uid", "grain_at", "gi", "path"),
+        full,
+        over,
         draw(st.lists(quotas(), max_size=6, unique_by=lambda row: (row["queue"], row["grain_at"]))),
         grain,
         draw(policies()),
         tuple(draw(st.lists(classes(), max_size=3))),
         draw(HOURS),
     )
+
+
+def distinct(rows: list[Row], *names: str) -> list[Row]:
+    return list({tuple(row[name] for name in names): row for row in rows}.values())
 
 
 def by_sql(store: Store, world: MoneyWorld) -> tuple[dict[Key, Key], dict[Key, Key]]:

@@ -550,3 +550,23 @@ def test_the_residual_that_must_never_be_is_an_error_where_it_is() -> None:
             f"SELECT code, severity FROM ({model_text('money_findings.sql')}) AS found WHERE severity = 'error'"
         )
     assert found == [("money_residual", "error")]
+
+
+def test_the_example_of_the_page_about_money_adds_up() -> None:
+    pods = [
+        *held("v", percent=50, namespace="vision"),
+        *held("n", percent=20, namespace="nlp"),
+        *held("w", percent=100, namespace="nlp", uuid="GPU-b"),
+    ]
+    lost = [card(30, "GPU-b", state="lost", model=H100), card(60, "GPU-b", model=H100, state="present", healthy=True)]
+    book = [price("p", 2_500_000), price("c", 3_200_000, "charge"), discount("vision", 100_000)]
+    whole_cards = PostingParameters(request_classes=(RequestClass(Shape(1, 1_000_000), 1),))
+    with posted([*estate(CARD, "GPU-b"), *pods, *lost, *book], whole_cards) as store:
+        hour = "grain_at = TIMESTAMP '2026-11-30'"
+        assert cost_of(store, "device_uuid", "account", "pod_uid", where=hour) == {
+            (CARD, "tenant", "v"): (0.5, 1_250_000), (CARD, "tenant", "n"): (0.2, 500_000), (CARD, "stranded", None): (0.3, 750_000),
+            ("GPU-b", "tenant", "w"): (0.5, 1_250_000), ("GPU-b", "out_of_service", "w"): (0.5, 1_250_000),
+        }  # fmt: skip
+        assert charge_of(store, "tenant", "line", where=hour) == {
+            ("vision", "grant"): (0.5, 1_440_000), ("nlp", "grant"): (0.7, 2_240_000), ("nlp", "held_down"): (0.5, 0),
+        }  # fmt: skip
