@@ -40,7 +40,7 @@ def test_an_answer_is_the_documented_json(served: World) -> None:
         assert answer["question"] == entry.name
         assert answer["explain"]
         table = next(
-            table for table in answer["tables"] if table["name"] in ("groups", "consumption", "states", "waits")
+            table for table in answer["tables"] if table["name"] in ("groups", "consumption", "states", "waits", "costs")
         )
         assert [column["name"] for column in table["columns"]][:3] == ["tenant", second, third]
 
