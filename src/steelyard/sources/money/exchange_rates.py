@@ -1,7 +1,7 @@
 """Dated exchange rates as a CSV: one unit of a currency in another, from a day on until the next rate of the pair.
 
-Called by ``app.declaring``. The trick to know: rates are kept as they are written, in thousand-millionths; nothing derives the rate of the other
-direction, because it is another number.
+Called by ``app.declaring``. The trick to know: rates are kept as they are written, in thousand-millionths; the rate of the other
+direction is not made here, because its reciprocal is no decimal.
 """
 
 from __future__ import annotations
