@@ -99,11 +99,16 @@ class Views:
         documents = []
         for each in found:
             kept = None if scope.folder is None else scope.folder / DOCUMENTS / str(each.number) / name
-            content = kept.read_bytes() if kept is not None and kept.is_file() else self._rendered(each, written, name)
-            documents.append((f"{each.number or f'draft-{each.period}-{_safe(each.tenant)}'}-{name}", content))
+            file, content = (
+                (name, kept.read_bytes())
+                if kept is not None and kept.is_file()
+                else self._rendered(each, written, name)
+            )
+            documents.append((f"{each.number or f'draft-{each.period}-{_safe(each.tenant)}'}-{file}", content))
         return documents
 
-    def _rendered(self, statement: Statement, written: Format, name: str) -> bytes:
+    def _rendered(self, statement: Statement, written: Format, name: str) -> tuple[str, bytes]:
+        """The file of that name; where the site has no page in this language, its first in another."""
         kept: dict[str, bytes] = {}
 
         class Memory:
@@ -111,7 +116,9 @@ class Views:
                 kept[name] = content
 
         self._style.written(self._style.now).write(statement, Memory(), [written])
-        return kept[name]
+        ending = name.rpartition(".")[2]
+        file = name if name in kept else next(each for each in kept if each.rpartition(".")[2] == ending)
+        return file, kept[file]
 
     def found(self, look: Look) -> tuple[Scope, list[Statement]]:
         """The statements that a look names, and where they come from."""
