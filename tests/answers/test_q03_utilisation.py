@@ -94,7 +94,9 @@ def test_idle_holders_are_ranked_by_waste_with_since_when_and_whose() -> None:
 def test_causes_name_the_owner_of_most_of_them() -> None:
     found = {(row["state"], row["cause"]): row for row in rows(ask(), "causes")}
     assert found["suspected_hang", None]["owner"] == "team-a/Deployment/train"
-    assert found["free_waiting", "quota"]["owner"] is None
+    waiting = found["free_waiting", "quota"]
+    assert (waiting["owner"], waiting["tenants"], waiting["pods"]) == ("team-b/Job/waiting", "team-b", 0)
+    assert isinstance(waiting["owner_gpu_hours"], Unknown)
     assert not {state for state, _cause in found} & {"memory_bound", "compute_bound", "mixed", "saturated"}
 
 
@@ -210,6 +212,7 @@ def test_the_page_documents_every_figure_table_and_column() -> None:
         ({"window": Window(at("09:00"), at("09:00"))}, "holds no time at all"),
         ({"by": ("colour",)}, "no dimension, label or annotation"),
         ({"where": {"tenant": "team-z"}}, "no tenant is called"),
+        ({"where": {"state": "sleepy"}}, "state: expected one of suspected_hang, saturated"),
     ],
 )
 def test_what_cannot_be_answered_is_refused(spec: dict[str, Any], words: str) -> None:

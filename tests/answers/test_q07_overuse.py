@@ -88,7 +88,7 @@ def test_every_row_says_how_to_contest_it() -> None:
         row["contest"] and row["contest_command"] for name in ("violations", "exposed") for row in rows(result, name)
     )
     assert rows(result, "violations")[1]["contest_command"] == (
-        "steelyard reconcile --from 2026-11-30T09:00:00Z --to 2026-11-30T10:30:00.000001Z --where pod=team-a/infer"
+        "steelyard reconcile --from 2026-11-30T09:00:00Z --to 2026-11-30T10:30:01Z --where pod=team-a/infer"
     )
 
 
@@ -194,6 +194,49 @@ def test_a_condition_narrows_and_an_unknown_name_is_refused() -> None:
         ask(by=("colour",))
     with pytest.raises(UsageError, match="no time at all"):
         ask(window=Window(at("09:00"), at("09:00")))
+
+
+@pytest.mark.parametrize(("name", "word"), [("severity", "bogus"), ("rule", "nonsense"), ("severity", "Hard")])
+def test_a_word_that_its_vocabulary_has_not_is_refused_with_those_that_it_has(name: str, word: str) -> None:
+    with pytest.raises(UsageError, match=f"{name}: expected one of .*found '{word}'"):
+        ask(where={name: word})
+
+
+def test_a_condition_on_episodes_leaves_who_could_be_measured_as_it_is() -> None:
+    whole, hard = ask(), ask(where={"severity": "hard"})
+    assert figure(hard, "soft_count") == 0 and figure(hard, "hard_count") == figure(whole, "hard_count")
+    assert (hard.coverage, figure(hard, "limited_count")) == (whole.coverage, figure(whole, "limited_count"))
+
+
+def test_where_nothing_that_is_asked_about_is_limited_it_is_not_said_of_all() -> None:
+    coverage = ask(where={"tenant": "team-c"}).coverage
+    assert isinstance(coverage, Unknown) and coverage.reason.startswith("of what is asked about nobody holds")
+
+
+def test_a_viewer_is_told_no_count_of_the_cards_of_the_estate() -> None:
+    told = ask(where={"tenant": "team-a"}, confined=True).blind_spots
+    assert not any("of 2 cards" in spot or "of 1 cards" in spot for spot in told)
+    assert any(spot.startswith("of cards on which no process") for spot in told)
+
+
+def test_instants_of_windows_and_commands_are_whole_seconds_and_hold_the_last_sample() -> None:
+    result = ask()
+    assert result.window == Window(at("08:00"), at("2026-11-30T12:00:01Z"))
+    assert "000001Z" not in str(result.to_json())
+
+
+def test_findings_and_sources_are_those_of_the_cluster_that_is_asked_about() -> None:
+    estate = overuse_story()
+    for cluster in ("default", "other"):
+        estate.insert(
+            "fact.finding", cluster=cluster, code="odd", severity="warning", subject=f"file of {cluster}", message="odd", evidence="{}",
+            occurred_at=at("09:00"), observed_at=at("09:00"), source="import", natural_key=cluster, fact_id=cluster,
+        )  # fmt: skip
+    estate.listing(at("10:00"), cluster="other")
+    result = ask(estate, where={"cluster": "default"})
+    assert [note.subject for note in result.findings] == ["file of default"]
+    assert result.sources and not any("(other)" in line for line in result.sources)
+    assert {note.subject for note in ask(estate).findings} == {"file of default", "file of other"}
 
 
 def test_outside_the_known_time_nothing_is_said() -> None:

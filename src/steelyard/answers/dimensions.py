@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final, TypeAlias
 
 from steelyard.answers.reading import Reading, Record
+from steelyard.definitions import gpu_state, over_use
 from steelyard.definitions.models import model_tokens
 from steelyard.primitives.errors import UsageError
 from steelyard.primitives.i18n import _
@@ -112,6 +113,14 @@ COST: Final = {
 }
 """Dimensions of money: those of consumption, the account, how the place is paid for, the service, and the tenancy tree."""
 
+VOCABULARIES: Final[Mapping[str, Sequence[str]]] = {
+    "state": gpu_state.STATES,
+    "severity": over_use.SEVERITIES,
+    "rule": over_use.RULES,
+    "occupancy": ("held", "reserved", "in_suspense"),
+}
+"""Dimensions whose words are all known beforehand: another word can match nothing, today or ever."""
+
 DEMAND: Final = ("cluster", "queue", "namespace", "tenant", "priority", "workload", "person")
 """Dimensions of what waits as one. They are grouped in SQL, where demands come by the million."""
 
@@ -188,8 +197,18 @@ class Filter:
 
 
 def filters(where: Mapping[str, str], known: Known, reading: Reading) -> tuple[Filter, ...]:
-    """The conditions of a question. Raises UsageError as ``chosen`` does."""
-    return tuple(Filter(chosen([name], known, reading)[0], wanted) for name, wanted in where.items() if name.strip())
+    """The conditions of a question. Raises UsageError as ``chosen`` does, and for a word that a closed vocabulary has not."""
+    found = tuple(Filter(chosen([name], known, reading)[0], wanted) for name, wanted in where.items() if name.strip())
+    for condition in found:
+        name = condition.dimension.name
+        words = VOCABULARIES.get(name, ()) if name in known else ()
+        if words and condition.wanted not in ("", *words):
+            raise UsageError(
+                _("{name}: expected one of {words}; found {found!r}").format(
+                    name=name, words=", ".join(words), found=condition.wanted[:_NAME_MAX]
+                )
+            )
+    return found
 
 
 def require_known(where: Sequence[Filter], met: Iterable[Record], reading: Reading) -> None:

@@ -119,12 +119,20 @@ def watched_scopes(reading: Reading, cluster: str, at: Instant) -> frozenset[str
     return frozenset(str(row["scope"]) for row in reading.run("watched", cluster=cluster, at_us=at))
 
 
-def finding_notes(reading: Reading, subjects: Collection[str] | None = None) -> tuple[tuple[FindingNote, ...], int]:
+def cluster_asked(where: Mapping[str, str]) -> str | None:
+    """The cluster to which the conditions of a question, as asked, narrow it; None = all."""
+    return next((wanted for name, wanted in where.items() if name.strip() == "cluster"), None)
+
+
+def finding_notes(
+    reading: Reading, subjects: Collection[str] | None = None, cluster: str | None = None
+) -> tuple[tuple[FindingNote, ...], int]:
     """The gravest findings about the data (at most FINDINGS_MAX) and how many there are in all.
 
-    ``subjects`` narrows them to those about the named things; None = all.
+    ``subjects`` narrows them to those about the named things, ``cluster`` to those of a cluster; None = all.
     """
-    rows = reading.run("findings", listed_max=10 * FINDINGS_MAX if subjects is not None else FINDINGS_MAX)
+    listed = 10 * FINDINGS_MAX if subjects is not None else FINDINGS_MAX
+    rows = reading.run("findings", listed_max=listed, cluster=cluster)
     total = int(rows[0]["total"]) if rows else 0
     if subjects is not None:
         rows = [row for row in rows if row["subject"] in subjects]
@@ -143,12 +151,13 @@ def definitions(reading: Reading, own: Mapping[str, str]) -> tuple[Mapping[str, 
     return tuple({"name": name, "version": version} for name, version in sorted({**posted, **own}.items()))
 
 
-def source_lines(reading: Reading) -> tuple[str, ...]:
-    """One line per source: what it listed, how often, when last, and how that instant is known."""
+def source_lines(reading: Reading, cluster: str | None = None) -> tuple[str, ...]:
+    """One line per source: what it listed, how often, when last, and how that instant is known. ``cluster``: of this alone."""
     return tuple(
         f"{row['source']} {row['kind']} ({row['cluster']}): {row['rounds']} x, last {format_instant(row['last_us'])}"
         f" ({row['basis']})"
         for row in reading.run("sources")
+        if cluster in (None, row["cluster"])
     )
 
 

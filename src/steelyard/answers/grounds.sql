@@ -63,10 +63,11 @@ ORDER BY cluster, source, kind;
 -- name: findings
 SELECT code, severity, subject, message, count(*) OVER () AS total
 FROM (
-    SELECT code, severity, subject, message FROM fact.finding
+    SELECT code, severity, subject, message, cluster FROM fact.finding
     UNION ALL
-    SELECT code, severity, subject, message FROM ledger.finding
+    SELECT code, severity, subject, message, cluster FROM ledger.finding
 ) AS both_kinds
+WHERE $cluster::VARCHAR IS NULL OR cluster = $cluster
 GROUP BY code, severity, subject, message
 ORDER BY
     CASE severity WHEN 'error' THEN 0 WHEN 'warning' THEN 1 ELSE 2 END,

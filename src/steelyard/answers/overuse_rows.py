@@ -16,7 +16,7 @@ from steelyard.answers.dimensions import Dimension
 from steelyard.answers.reading import Record
 from steelyard.definitions import over_use
 from steelyard.primitives.i18n import _
-from steelyard.primitives.instant import SECOND_US, DurationUs, Instant, Window, format_instant
+from steelyard.primitives.instant import SECOND_US, DurationUs, Instant, Window, format_instant, second_after
 from steelyard.primitives.unknown import Unknown
 
 LISTED_MAX: Final = 1_000
@@ -125,9 +125,9 @@ class Episode:
             return f"kubectl get {pod} -o jsonpath='{{.metadata.annotations}}{{.spec.containers[*].resources}}'"
         if self.rule == "exposed":
             return f"kubectl get {pod} -o jsonpath='{{.spec.containers[*].env}}{{.spec.containers[*].securityContext}}{{.spec.volumes}}'"
-        end = int(self.row["known_us"]) + 1
+        start = self.started_us // SECOND_US * SECOND_US
         return (
-            f"steelyard reconcile --from {format_instant(self.started_us)} --to {format_instant(end)} --where {shlex.quote(f'pod={self.name}')}"
+            f"steelyard reconcile --from {format_instant(start)} --to {format_instant(second_after(int(self.row['known_us'])))} --where {shlex.quote(f'pod={self.name}')}"
             if self.rule in ("memory", "compute")
             else f"kubectl get {pod} -o wide; nvidia-smi --query-compute-apps=gpu_uuid,pid,used_memory --format=csv"
         )

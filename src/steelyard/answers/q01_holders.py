@@ -343,7 +343,8 @@ def _assemble(
         subjects = {f"pod {name}" for name in scene.holders["pod_name"]}
         subjects |= {f"device {card.record['device_uuid']}" for card in scene.cards.values()}
         subjects |= {f"node {card.record['node']}" for card in scene.cards.values()}
-    notes, total = grounds.finding_notes(reading, subjects)
+    cluster = grounds.cluster_asked(spec.where)
+    notes, total = grounds.finding_notes(reading, subjects, cluster)
     blind = [*scene.outside, *_blind_spots(scene)]
     if total > len(notes):
         blind.append(_("{count} more findings are not listed here").format(count=total - len(notes)))
@@ -355,7 +356,7 @@ def _assemble(
         figures=figures,
         tables=tables,
         definitions=grounds.definitions(reading, {"q01_holders": VERSION}),
-        sources=grounds.source_lines(reading),
+        sources=grounds.source_lines(reading, cluster),
         coverage=Unknown("; ".join(scene.outside)) if coverage is None else coverage,
         blind_spots=blind,
         findings=notes,

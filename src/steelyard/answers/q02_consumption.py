@@ -511,7 +511,8 @@ def _assemble(
     reading: Reading,
     blind: list[str],
 ) -> Answer:
-    notes, total = grounds.finding_notes(reading)
+    cluster = grounds.cluster_asked(spec.where)
+    notes, total = grounds.finding_notes(reading, cluster=cluster)
     if total > len(notes):
         blind.append(_("{count} more findings are not listed here").format(count=total - len(notes)))
     unmeasured = any(f.name == "gpu_hours_used" and isinstance(f.value, Unknown) for f in figures)
@@ -523,7 +524,7 @@ def _assemble(
         figures=figures,
         tables=tables,
         definitions=grounds.definitions(reading, {"q02_consumption": VERSION}),
-        sources=grounds.source_lines(reading),
+        sources=grounds.source_lines(reading, cluster),
         coverage=coverage,
         blind_spots=blind,
         findings=notes,

@@ -167,7 +167,7 @@ def _parts(
     idle, idle_left, worst = state_tables.idle_table(asked.lines, since)
     window = grains.whole if grains.whole.end != INSTANT_MAX else Window(min(known.start, known.end), known.end)
     demand = state_demand.demand_part(reading, window, where, 0 if spec.confined else supply_us)
-    causes = state_tables.causes_table(asked.lines, supply_us)
+    causes = state_tables.causes_table(asked.lines, supply_us, demand.asking)
     troubles, troubles_left = state_troubles.troubles_table(
         reading, grains.whole, asked.lines, demand.asking, where, since, supply_us
     )
@@ -318,7 +318,8 @@ def _blind_spots(asked: Asked, grains: Grains, known: Window, left_out: Mapping[
 
 def _assemble(spec: UtilisationSpec, window: Window, parts: Parts, reading: Reading) -> Answer:
     blind = list(parts.blind_spots)
-    notes, total = grounds.finding_notes(reading, parts.names if spec.confined else None)
+    cluster = grounds.cluster_asked(spec.where)
+    notes, total = grounds.finding_notes(reading, parts.names if spec.confined else None, cluster)
     if total > len(notes):
         blind.append(_("{count} more findings are not listed here").format(count=total - len(notes)))
     return Answer(
@@ -330,7 +331,7 @@ def _assemble(spec: UtilisationSpec, window: Window, parts: Parts, reading: Read
         tables=parts.tables,
         series=parts.series,
         definitions=grounds.definitions(reading, {"q03_utilisation": VERSION}),
-        sources=grounds.source_lines(reading),
+        sources=grounds.source_lines(reading, cluster),
         coverage=parts.coverage,
         blind_spots=blind,
         findings=notes,

@@ -194,7 +194,8 @@ def _assemble(
     spec: SchedulingSpec, window: Window, parts: Parts, names: frozenset[str] | None, reading: Reading
 ) -> Answer:
     blind = list(parts.blind_spots)
-    notes, total = grounds.finding_notes(reading, names if spec.confined else None)
+    cluster = grounds.cluster_asked(spec.where)
+    notes, total = grounds.finding_notes(reading, names if spec.confined else None, cluster)
     if total > len(notes):
         blind.append(_("{count} more findings are not listed here").format(count=total - len(notes)))
     return Answer(
@@ -205,7 +206,7 @@ def _assemble(
         figures=parts.figures,
         tables=parts.tables,
         definitions=grounds.definitions(reading, {"q06_scheduling": VERSION}),
-        sources=(*grounds.source_lines(reading), *scheduling_cases.evidence_lines(reading)),
+        sources=(*grounds.source_lines(reading, cluster), *scheduling_cases.evidence_lines(reading)),
         coverage=parts.coverage,
         blind_spots=blind,
         findings=notes,

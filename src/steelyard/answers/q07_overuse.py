@@ -20,7 +20,7 @@ from steelyard.definitions import over_use
 from steelyard.definitions.grain import grain_start
 from steelyard.primitives.errors import UsageError
 from steelyard.primitives.i18n import _
-from steelyard.primitives.instant import Window, format_instant
+from steelyard.primitives.instant import Window, format_instant, second_after
 from steelyard.primitives.unknown import Unknown
 
 SQL: Final = Path(__file__).with_suffix(".sql")
@@ -73,7 +73,7 @@ def answer(rows: Rows, spec: OveruseSpec) -> Answer:
     by = dimensions.chosen(spec.by or ("tenant",), dimensions.OVER_USE, reading)
     where = dimensions.filters(spec.where, dimensions.OVER_USE, reading)
     times = grounds.known_times(reading)
-    known = Window(min(time.first for time in times), max(time.reach for time in times) + 1)
+    known = Window(min(time.first for time in times), second_after(max(time.reach for time in times)))
     window = spec.window or known
     if window.start >= known.end or window.end <= known.start:
         reason = Unknown(
@@ -95,11 +95,11 @@ def answer(rows: Rows, spec: OveruseSpec) -> Answer:
     if not spec.confined:
         dimensions.require_known(where, [*_records(episodes), *_records(limited)], reading)
     episodes = [row for row in episodes if _admits(where, row.record)]
-    limited = [row for row in limited if _admits(where, row.record)]
+    limited = [row for row in limited if _admits([each for each in where if not _is_of_episode(each)], row.record)]
     unlisted = [
         row for row in unlisted if _admits([each for each in where if each.dimension.name in dimensions.PLACE], row)
     ]
-    coverage = _coverage(limited)
+    coverage = _coverage(limited, where)
     accused = [row for row in episodes if row.severity != "exposed"]
     open_ones = [row for row in episodes if row.severity == "exposed"]
     shown, left_out = overuse_rows.most(accused), max(0, len(accused) - overuse_rows.LISTED_MAX)
@@ -117,7 +117,7 @@ def answer(rows: Rows, spec: OveruseSpec) -> Answer:
         tables,
         overuse_rows.curves(shown, reading.run("curves", **bound), window),
         coverage,
-        _blind_spots(accused, limited, unlisted, left_out),
+        _blind_spots(accused, limited, unlisted, left_out, spec.confined),
         _next_actions(shown, open_ones, limited),
         names=frozenset(f"pod {row.get('namespace')}/{row.get('pod')}" for row in (*_records(episodes), *_records(limited))),
     )  # fmt: skip
@@ -131,8 +131,15 @@ def _admits(where: Iterable[Filter], record: Record) -> bool:
     return all(condition.admits(record) for condition in where)
 
 
-def _coverage(limited: Sequence[Unmeasured]) -> float | Unknown:
+def _is_of_episode(condition: Filter) -> bool:
+    """Whether it narrows what was found: who could be measured does not hang on that."""
+    return condition.dimension.name in ("rule", "severity", "basis")
+
+
+def _coverage(limited: Sequence[Unmeasured], where: Sequence[Filter]) -> float | Unknown:
     """Part of the limited parts of cards that something measured."""
+    if not limited and any(not _is_of_episode(each) for each in where):
+        return Unknown(_("of what is asked about nobody holds a part of a card that a sharing layer limits"))
     if not limited:
         return Unknown(_("nobody holds a part of a card that a sharing layer limits"))
     return sum(row.is_measured for row in limited) / len(limited)
@@ -159,7 +166,11 @@ def _figures(
 
 
 def _blind_spots(
-    accused: Sequence[Episode], limited: Sequence[Unmeasured], unlisted: Sequence[Record], left_out: int
+    accused: Sequence[Episode],
+    limited: Sequence[Unmeasured],
+    unlisted: Sequence[Record],
+    left_out: int,
+    confined: bool,
 ) -> list[str]:
     spots = [
         _("a process whose pod its control group does not prove is nobody's, and no ground for an accusation"),
@@ -175,7 +186,9 @@ def _blind_spots(
                 count=unmeasured
             )
         )
-    if unlisted:
+    if confined:
+        spots.append(_("of cards on which no process of any pod was seen a bypass would not show"))
+    elif unlisted:
         spots.append(
             _("of {count} cards no process of any pod was seen: a bypass would not show there").format(
                 count=len(unlisted)
@@ -226,9 +239,12 @@ def _assemble(
     coverage: float | Unknown,
     blind_spots: Sequence[str],
     next_actions: Sequence[str],
+    *,
     names: frozenset[str] = frozenset(),
 ) -> Answer:
-    notes, total = grounds.finding_notes(reading, names if spec.confined or spec.where else None)
+    cluster = grounds.cluster_asked(spec.where)
+    narrowed = spec.confined or any(name.strip() != "cluster" for name in spec.where)
+    notes, total = grounds.finding_notes(reading, names if narrowed else None, cluster)
     blind = list(blind_spots)
     if total > len(notes):
         blind.append(_("{count} more findings are not listed here").format(count=total - len(notes)))
@@ -241,7 +257,7 @@ def _assemble(
         tables=tables,
         series=series,
         definitions=grounds.definitions(reading, {"q07_overuse": VERSION, "over_use": over_use.VERSION}),
-        sources=grounds.source_lines(reading),
+        sources=grounds.source_lines(reading, cluster),
         coverage=coverage,
         blind_spots=blind,
         findings=notes,

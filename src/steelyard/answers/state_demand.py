@@ -17,6 +17,7 @@ from steelyard.answers.contract import Column, Figure, Table, Value
 from steelyard.answers.dimensions import Filter
 from steelyard.answers.queue_waits import WaitScope, queue_waits
 from steelyard.answers.reading import Reading, Record
+from steelyard.answers.scheduling_waits import said
 from steelyard.definitions import kaplan_meier
 from steelyard.primitives.i18n import _
 from steelyard.primitives.instant import HOUR_US, SECOND_US, Window
@@ -32,6 +33,8 @@ _SCOPE: Final = {
     "person": "persons",
 }
 """Conditions that requests know, and where a scope of waits has them."""
+LEAST_US: Final = HOUR_US // 10
+"""Below a tenth of a GPU-hour nobody is named."""
 _COLUMN: Final = {"owner": "workload"}
 _KM: Final = f"kaplan_meier {kaplan_meier.VERSION}"
 METHODS: Final[Mapping[str, tuple[str, str]]] = {
@@ -104,9 +107,32 @@ def demand_part(reading: Reading, window: Window, where: Sequence[Filter], suppl
     return Demand(figures, Table("pending", COLUMNS, table), pending_us, rows)
 
 
+def who_asked(
+    asking: Sequence[Record], cause: str | None, cluster: str | None = None
+) -> list[tuple[str, list[Record]]]:
+    """Who asked under a cause, those who asked for most first, each with their requests; who asked for less than a tenth of a GPU-hour is named
+    only where nobody asked for more."""
+    by_owner: dict[str, list[Record]] = {}
+    for row in asking:
+        if row["cause"] == cause and cluster in (None, row["cluster"]):
+            owner = f"{row['namespace']}/{row['workload']}" if row["workload"] else str(row["namespace"])
+            by_owner.setdefault(owner, []).append(row)
+    asked_us = {owner: sum(int(row["milli_us"]) for row in rows) // 1000 for owner, rows in by_owner.items()}
+    ordered = sorted(by_owner, key=lambda owner: (-asked_us[owner], owner))
+    named = [owner for owner in ordered if asked_us[owner] >= LEAST_US] or ordered[:1]
+    return [(owner, by_owner[owner]) for owner in named]
+
+
+def asker_shown(named: Sequence[tuple[str, list[Record]]]) -> str | None:
+    """Who asked for most, and how many more did; None where nobody is known."""
+    if len(named) > 1:
+        return _("{owner} and {count} more").format(owner=named[0][0], count=len(named) - 1)
+    return named[0][0] if named else None
+
+
 def _workload(kind: str | None, name: str | None) -> str | None:
     return f"{kind}/{name}" if kind is not None and name is not None else None
 
 
 def _seconds(length_us: int | Unknown) -> Value:
-    return length_us if isinstance(length_us, Unknown) else length_us / SECOND_US
+    return said(length_us) if isinstance(length_us, Unknown) else length_us / SECOND_US

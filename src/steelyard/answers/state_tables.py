@@ -14,9 +14,12 @@ from steelyard.answers.contract import Column, Series, Table, Value
 from steelyard.answers.dimensions import Dimension
 from steelyard.answers.narrowing import names_shown
 from steelyard.answers.reading import Record
+from steelyard.answers.state_demand import asker_shown, who_asked
 from steelyard.answers.state_lines import HELD, WASTED, WORKING, StateLine, hours, share, total_us
 from steelyard.definitions.gpu_state import STATES
+from steelyard.primitives.i18n import _
 from steelyard.primitives.instant import Instant, format_instant
+from steelyard.primitives.unknown import Unknown
 
 OWNERS_SHOWN: Final = 3
 LISTED_MAX: Final = 1_000
@@ -83,17 +86,22 @@ def states_table(lines: Sequence[StateLine], by: Sequence[Dimension], supply_us:
     return Table("states", columns, [(*key, hours(amount), share(amount, supply_us)) for key, amount in ordered])
 
 
-def causes_table(lines: Iterable[StateLine], supply_us: int) -> Table:
-    """What stands in no state of work, the largest first, with the owner of most of it."""
+def causes_table(lines: Iterable[StateLine], supply_us: int, asking: Sequence[Record] = ()) -> Table:
+    """What stands in no state of work, the largest first, with the owner of most of it. ``asking``: who asked under the causes of waiting; what is
+    free is nobody's, so its owner is who asked for most."""
     groups: dict[tuple[str, str | None], list[StateLine]] = {}
     for line in lines:
         if line.record["state"] not in WORKING:
             groups.setdefault((line.record["state"], line.record["cause"]), []).append(line)
-    rows = [_cause_row(key, group, supply_us) for key, group in groups.items()]
+    rows = [_cause_row(key, group, supply_us, asking) for key, group in groups.items()]
     return Table("causes", CAUSE_COLUMNS, sorted(rows, key=lambda row: (-float(row[2]), str(row[0]), str(row[1]))))  # type: ignore[arg-type]  # the third cell is an amount
 
 
-def _cause_row(key: tuple[str, str | None], group: Sequence[StateLine], supply_us: int) -> Sequence[Value]:
+def _cause_row(
+    key: tuple[str, str | None], group: Sequence[StateLine], supply_us: int, asking: Sequence[Record]
+) -> Sequence[Value]:
+    if key[0] == "free_waiting":
+        return _waiting_row(key, group, supply_us, who_asked(asking, key[1]))
     owners: dict[str, int] = {}
     for line in group:
         if line.record["pod_uid"] is not None:
@@ -110,6 +118,24 @@ def _cause_row(key: tuple[str, str | None], group: Sequence[StateLine], supply_u
         hours(owners[most]) if most is not None else None,
         _names(line.record.get("tenant") for line in group),
         _names(line.record.get("person") for line in group),
+    )
+
+
+def _waiting_row(
+    key: tuple[str, str | None], group: Sequence[StateLine], supply_us: int, named: Sequence[tuple[str, list[Record]]]
+) -> Sequence[Value]:
+    amount = total_us(group)
+    nobodys = Unknown(_("what is free is nobody's: the owner is who asked for most"))
+    asked = [row for _owner, rows in named for row in rows]
+    return (
+        *key,
+        hours(amount),
+        share(amount, supply_us),
+        0,
+        asker_shown(named),
+        nobodys if named else None,
+        _names(row["tenant"] for row in asked),
+        _names(row["person"] for row in asked),
     )
 
 

@@ -20,10 +20,11 @@ from steelyard.answers.contract import Column, Table, Value
 from steelyard.answers.dimensions import Filter
 from steelyard.answers.narrowing import names_shown
 from steelyard.answers.reading import Reading, Record
+from steelyard.answers.state_demand import LEAST_US, asker_shown, who_asked
 from steelyard.answers.state_lines import StateLine, hours, share
 from steelyard.answers.state_tables import owner_of
 from steelyard.primitives.i18n import _
-from steelyard.primitives.instant import HOUR_US, Instant, Window, format_instant
+from steelyard.primitives.instant import Instant, Window, format_instant
 
 SQL_FILE: Final = Path(__file__).with_suffix(".sql")
 COLUMNS: Final = (
@@ -40,7 +41,6 @@ COLUMNS: Final = (
     Column("next_action"),
     Column("cluster"),
 )
-LEAST_US: Final = HOUR_US // 10
 LISTED_MAX: Final = 200
 OF_OWNERS: Final = ("suspected_hang", "held_idle", "busy_not_working", "held_low")
 OF_NODES: Final = ("held_unknown", "held_unattributed", "held_down", "out_of_service")
@@ -198,18 +198,9 @@ def _waited_for(
 ) -> _Trouble:
     """By who asks for most under the cause; how many more ask for a tenth of a GPU-hour or more stands behind the name."""
     cause = name.partition(":")[2]
-    by_owner: dict[str, list[Record]] = {}
-    for row in asking:
-        if (row["cluster"], row["cause"]) == (cluster, cause):
-            owner = f"{row['namespace']}/{row['workload']}" if row["workload"] else str(row["namespace"])
-            by_owner.setdefault(owner, []).append(row)
-    asked_us = {owner: sum(int(row["milli_us"]) for row in rows) // 1000 for owner, rows in by_owner.items()}
-    ordered = sorted(by_owner, key=lambda owner: (-asked_us[owner], owner))
-    named = [owner for owner in ordered if asked_us[owner] >= LEAST_US] or ordered[:1]
-    trouble = _placed(_Trouble(name, cluster, named[0] if named else None, amount_us), group)
-    if len(named) > 1:
-        trouble.owner = _("{owner} and {count} more").format(owner=named[0], count=len(named) - 1)
-    of_named = [row for owner in named for row in by_owner[owner]]
+    named = who_asked(asking, cause, cluster)
+    trouble = _placed(_Trouble(name, cluster, asker_shown(named), amount_us), group)
+    of_named = [row for _owner, rows in named for row in rows]
     trouble.tenants |= {row["tenant"] for row in of_named if row["tenant"]}
     trouble.persons |= {row["person"] for row in of_named if row["person"]}
     return trouble

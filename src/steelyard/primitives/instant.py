@@ -81,6 +81,11 @@ def format_instant(instant: Instant) -> str:
     return f"{text}{fraction}Z"
 
 
+def second_after(instant: Instant) -> Instant:
+    """The next whole second: the end of a window that still holds the instant, as a person would type it."""
+    return min((instant // SECOND_US + 1) * SECOND_US, INSTANT_MAX)
+
+
 @dataclass(frozen=True, slots=True, order=True)
 class Window:
     """A half-open stretch of time ``[start, end)`` in UTC microseconds. ``end`` is never before ``start``."""
