@@ -14,7 +14,8 @@ Rules that are decided here, beside ``definitions.md`` section 13:
   that part is stranded which typical requests cannot use, by dominant share and popularity; without typical requests none.
 - All that is free on a dedicated node is its owner's ``reserved_unused``. Of other idle share, as much is laid on owners of unused quota as they
   left unused and nobody borrowed, place after place, owner after owner.
-- A place that only takes a transfer has negative ``idle`` and ``unobserved`` beside its holders: what they hold of cards that nobody names.
+- A place that only takes a transfer has negative ``idle``, ``unobserved`` and ``out_of_service`` beside its holders: what they hold of cards that
+  nobody names.
 
 Unknown: where no price holds, ``cost_micro`` is NULL and ``unpriced_reason`` says why; a use that no path measures has NULL bounds.
 
