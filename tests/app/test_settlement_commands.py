@@ -197,3 +197,23 @@ def test_commands_on_a_served_directory_go_through_its_server(data: Path, tmp_pa
         written = next((data / "periods/2026-11/documents/2026-11-0002").glob("statement.csv")).read_bytes()
         assert bill.stdout == written
         assert server.end()[0] == 0
+
+
+def test_a_backup_brings_closed_periods_back_byte_for_byte(
+    data: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    (data / "steelyard.toml").write_text('[money]\nformats = ["csv"]\n')
+    folder = Path(as_json(typed(data, capsys, "close", "2026-11", "--as", "bob", "--json"))["folder"])
+    assert typed(data, capsys, "backup", str(tmp_path / "backup"))[0] == 0
+    capsys.readouterr()
+    assert run(ports(), ["verify-backup", str(tmp_path / "backup")]) == 0
+    other = tmp_path / "other"
+    assert run(ports(), ["restore", str(tmp_path / "backup"), "--data", str(other)]) == 0
+    before = {path.relative_to(folder): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    after = {
+        path.relative_to(other / "periods/2026-11"): path.read_bytes()
+        for path in (other / "periods/2026-11").rglob("*")
+        if path.is_file()
+    }
+    assert before == after
+    assert typed(other, capsys, "close", "2026-11", "--verify")[0] == 0

@@ -17,6 +17,7 @@ from typing import Final
 
 from steelyard.app.asking import check_posted
 from steelyard.app.holding import LOCK_FILE, DirectoryClaim, is_claimed, served_by
+from steelyard.app.period_archives import is_archive, pack_periods, unpack_period
 from steelyard.app.posting import post
 from steelyard.app.settings import FILE_NAME as SETTINGS_FILE
 from steelyard.app.settings import load_settings
@@ -53,9 +54,13 @@ _HARMLESS: Final = frozenset({_SCRATCH, "server.lock", "lost+found"})
 
 
 def back_up(store: Store, directory: Path, destination: Path, clock: Clock) -> BackupReport:
-    """Write what the store holds now to ``destination``, with the settings file of the directory. Raises UsageError where that is there."""
+    """Write what the store holds now to ``destination``, with the settings file and the closed periods of the directory.
+
+    Raises UsageError where that is there.
+    """
     settings = directory / SETTINGS_FILE
-    with store.reader() as reader:
+    with store.reader() as reader, tempfile.TemporaryDirectory(prefix="steelyard-periods-") as packed:
+        closed = pack_periods(directory, Path(packed))
         manifest = write_backup(
             reader,
             destination,
@@ -63,7 +68,7 @@ def back_up(store: Store, directory: Path, destination: Path, clock: Clock) -> B
             created_at=format_instant(clock.now()),
             definitions={entry.name: entry.version for entry in DEFINITIONS},
             residual_gpu_us=_residual(reader),
-            files=[settings] if settings.is_file() else [],
+            files=[*([settings] if settings.is_file() else []), *closed],
         )
     with suppress(OSError):  # the backup is whole; that the directory cannot note it takes nothing from it
         mark = {"created_at": manifest.created_at, "path": str(destination.absolute())}
@@ -173,7 +178,10 @@ def _make(source: Path, manifest: Manifest, directory: Path, more: Callable[[Sto
                 store.execute("CHECKPOINT")
         sync(scratch / FILE_NAME)
         for file in manifest.files:
-            rename(scratch / file.name, directory / file.name)
+            if is_archive(file.name):
+                unpack_period(scratch / file.name, directory)
+            else:
+                rename(scratch / file.name, directory / file.name)
         rename(scratch / FILE_NAME, directory / FILE_NAME)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)

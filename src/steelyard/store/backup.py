@@ -36,7 +36,7 @@ _TABLES: Final = "tables"
 _FILES: Final = "files"
 _MANIFEST_BYTES_MAX: Final = 16 << 20
 _NAME: Final = re.compile(r"[a-z_][a-z0-9_]{0,99}\Z")
-_FILE_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,94}\.toml\Z")
+_FILE_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,94}\.(?:toml|tar)\Z")
 """Settings alone: nothing that a server or a store keeps in its directory comes out of a backup under its own name."""
 _WORD: Final = re.compile(r"[\x20-\x7e]{1,200}\Z")
 _SHA256: Final = re.compile(r"[0-9a-f]{64}\Z")
