@@ -226,7 +226,7 @@ def check(store: Store, rules: SettlementRules, found: Budget, statement: Statem
     crossed = [each for each in rules.alerts_ppm if used is not None and used >= each]
     if crossed:
         verdict = "critical" if max(crossed) >= PPM else "warning"
-        reasons.append(_("{percent} % of the budget is gone").format(percent=f"{(used or 0) / 10_000:.1f}"))
+        reasons.append(_("{percent} of the budget is gone").format(percent=f"{(used or 0) / 10_000:.1f} %"))
     if expected is not None and expected.amount_micro > found.amount_micro:
         verdict = "warning" if verdict == "ok" else verdict
         reasons.append(_("the period is going to end above the budget"))

@@ -227,8 +227,8 @@ def render_check(found: Mapping[str, Any], width: int | None, rows_max: int | No
     ]  # fmt: skip
     table = Table("budgets", tuple(Column(name, units.get(name, "")) for name in names), rows)
     first = checks[0]
-    said = _("forecast: {method}; between low and high in {level} % of earlier cases of the same reach").format(
-        method=first["forecast_method"], level=first["forecast_level_percent"]
+    said = _("forecast: {method}; between low and high in {level} of earlier cases of the same reach").format(
+        method=first["forecast_method"], level=f"{first['forecast_level_percent']} %"
     )
     return [*lay_out(table, width, rows_max), Line("note", said)]
 
