@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 
 from steelyard.answers.contract import Answer
+from steelyard.answers.cost_lines import CostLine
 from steelyard.answers.cost_series import CostSeries, cost_series
+from steelyard.answers.cost_tables import unpriced_table, unpriced_us
 from steelyard.definitions.money import MoneyPolicy
 from steelyard.primitives.errors import UsageError
 from steelyard.primitives.unknown import Unknown
@@ -129,6 +131,8 @@ def test_currencies_are_never_added() -> None:
     two = book(line("a", "cost", 1_000_000, model="L40S"), line("b", "cost", 5_000_000, model="T4", currency="CNY"))
     result = ask([*facts, *two], by=("account",))
     assert isinstance(figure(result, "cost_total"), Unknown)
+    assert figure(result, "currency") == Unknown("several: CNY, USD")
+    assert figure(ask(standard()), "currency") == "USD"
     assert "CNY, USD" in figure(result, "cost_total").reason
     found = {(row["account"], row["currency"]): row["cost_allocated"] for row in rows(result, "costs")}
     assert (found["tenant", "USD"], found["tenant", "CNY"]) == (444, 120)
@@ -293,3 +297,13 @@ def test_monitoring_is_told_the_last_day_by_account_and_what_has_no_price() -> N
     assert unpriced.costs == {}
     assert unpriced.unpriced["default", "cost", "no price"] == 48 * 3_600_000_000
     assert cost_series(opened([watched(), *cards()])) == CostSeries()
+
+
+def test_what_is_held_where_no_capacity_is_known_is_unpriced_once_and_the_idle_below_0_is_told() -> None:
+    record = {"cluster": "default", "pod_uid": None, "node": "n9", "model": None}
+    hour = 3_600_000_000
+    held = CostLine(record, "tenant", amount_us=24 * hour, granted_us=24 * hour, reasons={("cost", "model unknown")})
+    against = CostLine(record, "idle", amount_us=-24 * hour, reasons={("cost", "model unknown")})
+    assert unpriced_us([held, against]) == 24 * hour
+    table, _left = unpriced_table([held, against])
+    assert [row[:2] + row[5:6] for row in table.rows] == [("cost", "model unknown", 24)]

@@ -21,8 +21,12 @@ from steelyard.answers.q06_scheduling import SchedulingSpec
 from steelyard.answers.q06_scheduling import answer as scheduling
 from steelyard.answers.q07_overuse import OveruseSpec
 from steelyard.answers.q07_overuse import answer as overuse
+from steelyard.answers.q09_cost import CostSpec
+from steelyard.answers.q09_cost import answer as cost
+from steelyard.primitives.instant import Window
 from steelyard.surfaces.shared.answer_text import render_answer
 from steelyard.surfaces.shared.printable import json_text
+from tests.answers import cost_story
 from tests.answers.estate import at, small_story
 from tests.answers.overuse_story import overuse_story
 from tests.answers.queue_story import crowded_story
@@ -61,6 +65,11 @@ def q7() -> Answer:
     return overuse(overuse_story().store, OveruseSpec())
 
 
+def q9() -> Answer:
+    window = Window(cost_story.at("11-20"), cost_story.at("11-23"))
+    return cost(cost_story.standard("proportional"), CostSpec(window=window, by=("tenant",)))
+
+
 def text(result: Answer, width: int | None) -> str:
     return "".join(f"{line.text}\n" for line in render_answer(result, width))
 
@@ -83,6 +92,9 @@ def text(result: Answer, width: int | None) -> str:
         ("q7_terminal_80.txt", lambda: text(q7(), 80)),
         ("q7_pipe.txt", lambda: text(q7(), None)),
         ("q7.json", lambda: json_text(q7().to_json()) + "\n"),
+        ("q9_terminal_80.txt", lambda: text(q9(), 80)),
+        ("q9_pipe.txt", lambda: text(q9(), None)),
+        ("q9.json", lambda: json_text(q9().to_json()) + "\n"),
     ],
 )
 def test_the_surface_says_what_was_read_line_by_line(
@@ -97,7 +109,7 @@ def test_the_surface_says_what_was_read_line_by_line(
 
 
 @pytest.mark.parametrize("width", [40, 60, 80, 100, 160])
-@pytest.mark.parametrize("result", [q1, q2, q3, q6, q7])
+@pytest.mark.parametrize("result", [q1, q2, q3, q6, q7, q9])
 def test_no_line_is_wider_than_the_terminal(width: int, result: object) -> None:
     from rich.cells import cell_len
 

@@ -86,6 +86,11 @@ def why_unpriced(reasons: Iterable[Reason], side: str) -> Unknown:
     return Unknown(_("unpriced: {reasons}").format(reasons="; ".join(found)))
 
 
+def unpriced_us(lines: Iterable[CostLine]) -> int:
+    """GPU-time of the cost side without a price. What stands against a capacity that is not known is negative, and no time."""
+    return sum(max(0, line.amount_us - line.priced_us) for line in lines)
+
+
 def costs_table(lines: Iterable[CostLine], by: Sequence[Dimension], idle_sharing: str) -> Table:
     """Both books, GPU-hours and use by the dimensions and the currency. ``idle_sharing``: the policy; with ``none`` the column has no value."""
     rows: list[Sequence[Value]] = []
@@ -118,7 +123,7 @@ def _amounts(group: Sequence[CostLine], currency: str | None, idle_sharing: str)
         None if idle_sharing == "none" or currency is None else money(total(group, "idle_share_micro")),
         hours(total(group, "charged_us")),
         *(_charge(group, name) for name in ("list_micro", "discount_micro", "charge_micro")),
-        hours(max(sum(line.amount_us - line.priced_us for line in group), total(group, "charge_unpriced_us"))),
+        hours(max(unpriced_us(group), total(group, "charge_unpriced_us"))),
         use_coverage(group),
     )
 
@@ -186,7 +191,7 @@ def accounts_table(lines: Iterable[CostLine]) -> Table:
                 hours(total(group, "amount_us")),
                 _cost(group, "cost_micro"),
                 float(Fraction(cost, whole[currency])) if currency is not None and whole[currency] else None,
-                hours(sum(line.amount_us - line.priced_us for line in group)),
+                hours(unpriced_us(group)),
             )
         )
     return Table("accounts", ACCOUNT_COLUMNS, rows)
@@ -221,7 +226,7 @@ def unpriced_table(lines: Iterable[CostLine]) -> tuple[Table, int]:
             )  # fmt: skip
             groups.setdefault(key, []).append(line)
     amounts = {
-        key: sum(line.amount_us if key[0] == "cost" else line.charge_unpriced_us for line in group)
+        key: unpriced_us(group) if key[0] == "cost" else total(group, "charge_unpriced_us")
         for key, group in groups.items()
     }
     ranked = sorted(groups, key=lambda key: (-amounts[key], key))

@@ -29,7 +29,7 @@ from steelyard.answers.cost_lines import (
     total,
     whole_grains,
 )
-from steelyard.answers.cost_tables import MONEY, hours, money, seen_us, why_unpriced
+from steelyard.answers.cost_tables import MONEY, hours, money, seen_us, unpriced_us, why_unpriced
 from steelyard.answers.dimensions import Dimension, Filter
 from steelyard.answers.lines import parameter_of
 from steelyard.answers.narrowing import names_shown
@@ -56,6 +56,7 @@ METHODS: Final[Mapping[str, tuple[str, str]]] = {
     "gpu_hours_used_upper": ("GPU-h", f"{_MONEY}: gpu_hours_used and all granted time of which the use was not seen"),
     "gpu_hours_whole_cards": ("GPU-h", "each card of which somebody holds a part, whole, for each holder: as a meter counts that knows no fractions"),
     "gpu_hours_charged": ("GPU-h", f"{_MONEY}: charge ledger: declared share x time from the charge start, what was down in it"),
+    "currency": ("ISO 4217", "of all figures of money; unknown where there are several, which are never added"),
     "cost_total": (MONEY, f"{_MONEY}: all accounts"),
     "cost_allocated": (MONEY, f"{_MONEY}: account tenant: price x granted GPU-time"),
     "cost_effective": (MONEY, f"{_MONEY}: of cost_allocated what stands for gpu_hours_used; showback unless measured alone for 95 % of the time"),
@@ -225,6 +226,7 @@ def _figures(lines: Sequence[CostLine], policy: str) -> list[Figure]:
         "gpu_hours_used_upper": hours(total(lines, "used_upper_us") + granted - pathed),
         "gpu_hours_whole_cards": hours(total(lines, "whole_us")),
         "gpu_hours_charged": hours(total(charges, "charged_us")),
+        "currency": _currency(lines),
         "cost_total": _of_one_currency(of_cost, "cost_micro", "cost"),
         "cost_allocated": _of_one_currency(tenant, "cost_micro", "cost"),
         "cost_effective": _of_one_currency(tenant, "effective_micro", "cost"),
@@ -241,7 +243,7 @@ def _figures(lines: Sequence[CostLine], policy: str) -> list[Figure]:
                 ("charge_list", "list_micro"), ("charge_discount", "discount_micro"), ("charge_total", "charge_micro"),
             )
         },
-        "gpu_hours_unpriced_cost": hours(sum(line.amount_us - line.priced_us for line in of_cost)),
+        "gpu_hours_unpriced_cost": hours(unpriced_us(of_cost)),
         "gpu_hours_unpriced_charge": hours(total(charges, "charge_unpriced_us")),
     }  # fmt: skip
     if any(reason == NO_BOOK for line in lines for _side, reason in line.reasons):
@@ -263,7 +265,17 @@ def _coverages(
         nothing if not charged else float(Fraction(charged - total(charges, "charge_unpriced_us"), charged))
     )
     observed = _coverage(lines)
-    return {"gpu": observed, "cost": priced, "idle": priced, "charge": asked}
+    return {"gpu": observed, "cost": priced, "idle": priced, "charge": asked, "currency": 1.0}
+
+
+def _currency(lines: Sequence[CostLine]) -> Value:
+    """The one currency of what is asked about."""
+    found = sorted({line.currency for line in lines if line.currency is not None})
+    if len(found) == 1:
+        return found[0]
+    if not found:
+        return why_unpriced((reason for line in lines for reason in line.reasons), "cost")
+    return Unknown(_("several: {currencies}").format(currencies=", ".join(found)))
 
 
 def _of_one_currency(
@@ -324,12 +336,19 @@ def _blind_spots(
     lines = asked.lines
     if not reader.has_prices:
         spots.append(_("without a price book nothing is reserved_unused or stranded: what is free stands as idle"))
-    unpriced = sum(line.amount_us - line.priced_us for line in lines)
+    unpriced = unpriced_us(lines)
     if reader.has_prices and unpriced:
         spots.append(
             _("{hours} GPU-h have no price on the cost side: no money stands for them").format(
                 hours=f"{float(hours(unpriced)):.3f}"
             )
+        )
+    against = sum(line.amount_us for line in lines if line.account == "idle" and line.amount_us < 0)
+    if against:
+        spots.append(
+            _(
+                "the capacity of some places is not known: {hours} GPU-h that are held there stand against idle, which is below 0 by them"
+            ).format(hours=f"{float(hours(-against)):.3f}")
         )
     if total(lines, "provisional_micro"):
         spots.append(_("some prices are provisional: what stands on them will be restated"))
@@ -370,7 +389,7 @@ def _blind_spots(
 def _next_actions(reader: CostReader, lines: Sequence[CostLine]) -> list[str]:
     if not reader.has_prices:
         return [_("import a price book (`steelyard prices import FILE`)")]
-    unpriced = sum(line.amount_us - line.priced_us for line in lines)
+    unpriced = unpriced_us(lines)
     if unpriced:
         return [_("price what the table `unpriced` lists: {hours} GPU-h").format(hours=f"{float(hours(unpriced)):.1f}")]
     return []

@@ -7,6 +7,7 @@ from typing import Final
 
 from steelyard.definitions import (
     conservation,
+    cost_change,
     coverage,
     deviation,
     fragmentation,
@@ -26,6 +27,7 @@ from steelyard.definitions import (
     quota_balance,
     share,
     tenant,
+    token_split,
     used_share,
 )
 
@@ -63,6 +65,8 @@ DEFINITIONS: Final[tuple[Definition, ...]] = tuple(
         used_share,
         deviation,
         money,
+        token_split,
+        cost_change,
     )
 )
 
