@@ -202,6 +202,27 @@ def test_an_end_beyond_what_is_known_is_said() -> None:
     assert any("nothing is known after 2026-11-30T12:00:00Z" in spot for spot in found.blind_spots)
 
 
+def test_an_amount_that_was_refused_is_told_from_one_that_was_not_stated() -> None:
+    estate = queue_story()
+    for name in ("a/vague", "a/wrong"):
+        estate.demand(name, "main", None)
+        estate.wait(name, "11:00", None, "main", None)
+    estate.insert(
+        "fact.finding", cluster="default", code="quantity_malformed", severity="warning", subject="workload a/wrong", message="x", evidence="{}",
+        occurred_at=at("09:00"), observed_at=at("09:00"), source="kueue", natural_key="x", fact_id="x",
+    )  # fmt: skip
+    asks = {row["name"]: row["gpus_asked"] for row in table(asked(estate), "pending")}
+    assert asks["vague"] == Unknown("it states no number of whole cards")
+    assert asks["wrong"].reason.startswith("the amount that it states was refused")
+
+
+def test_a_past_window_says_that_its_limits_are_those_of_now() -> None:
+    past = asked(queue_story(), window=Window(at("08:00"), at("11:00")))
+    (said,) = (spot for spot in past.blind_spots if spot.startswith("what queues may give"))
+    assert "2026-11-30T12:00:00Z" in said and "2026-11-30T11:00:00Z" in said
+    assert not any(spot.startswith("what queues may give") for spot in asked(queue_story()).blind_spots)
+
+
 def test_a_word_that_tells_no_requests_apart_is_refused() -> None:
     with pytest.raises(
         UsageError, match=r"not grouped by 'node': group by cluster, queue, .* --where also by pod, node, gpu"

@@ -256,6 +256,18 @@ def test_what_has_no_reader_is_said_with_what_to_do(tmp_path: Path, content: obj
     assert words in (file.message or "")
 
 
+@pytest.mark.parametrize(
+    "content",
+    [
+        '<?xml version="1.0"?><!DOCTYPE x [<!ENTITY a "aaaa">]><nvidia_smi_log><timestamp>&a;</timestamp></nvidia_smi_log>',
+        '<?xml version="1.0"?><nvidia_smi_log><gpu id="0">',
+    ],
+)
+def test_a_file_that_is_refused_as_a_whole_is_not_called_imported(tmp_path: Path, content: str) -> None:
+    (file,) = import_files(tmp_path / "d", write(tmp_path / "x.xml", content)).files
+    assert (file.status, file.refused_count) == ("refused", 1)
+
+
 def test_each_file_is_recorded_with_its_bytes_and_its_facts_carry_its_hash(tmp_path: Path) -> None:
     path = write(tmp_path / "in/x.json", listing(pod("a")))
     import_files(tmp_path / "d", tmp_path / "in")

@@ -239,7 +239,7 @@ def _node_table(
     rows: list[tuple[int, list[Value]]] = []
     for home, (node, usable) in nodes.items():
         verdict = verdicts[home]
-        fits_cards: Value = None
+        fits_cards: str | None = None
         if verdict:
             places = chosen_cards(node, shape) or ()
             named = [usable[place] for place in places if place < len(usable)]

@@ -142,7 +142,13 @@ def _parts(
     cases = scheduling_cases.case_part(reading, scope, window, waits.requests_count, names, confined)
     audit = rule_audit.rule_audit(reading, scope, confined=confined)
     roots = jobs.jobs(reading, scope)
-    spots = [*_blind_spots(times, window), *waits.blind_spots, *pending.blind_spots, *cases.blind_spots]
+    spots = [
+        *_blind_spots(times, window),
+        *_of_limits(times, window, pending.table),
+        *waits.blind_spots,
+        *pending.blind_spots,
+        *cases.blind_spots,
+    ]
     spots += _doubled(reading, names)
     if audit.left_out:
         spots.append(_("{count} more breaches, overtakings and changes are not listed").format(count=audit.left_out))
@@ -167,6 +173,19 @@ def _blind_spots(times: Sequence[KnownTime], window: Window) -> list[str]:
         _("nothing is known after {last}: whoever waits then is told as of that instant").format(
             last=format_instant(last)
         )
+    ]
+
+
+def _of_limits(times: Sequence[KnownTime], window: Window, pending: Table) -> list[str]:
+    """As ``why`` says it of one request: a past window is told by limits of now."""
+    last = max(time.last for time in times)
+    if window.end >= last or not pending.rows:
+        return []
+    return [
+        _(
+            "what queues may give and what nodes have is known as of the latest word ({now}) alone: what would have to change and what can never"
+            " fit is told by it, also of {at}"
+        ).format(now=format_instant(last), at=format_instant(window.end))
     ]
 
 

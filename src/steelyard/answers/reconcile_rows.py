@@ -165,7 +165,7 @@ def _whole(value: Value, holders: Sequence[Compared], figure: Callable[[Compared
     missing = sum(isinstance(figure(row), Unknown) for row in holders)
     if not missing or not isinstance(value, int | float | Fraction):
         return value
-    least = _("; at least {least} {unit}").format(least=f"{float(value):g}", unit=unit) if value else ""
+    least = _("; at least {least} {unit}").format(least=f"{float(value):g}", unit=unit) if value > 0 else ""
     return Unknown(_("of {count} of its pods it is not known").format(count=missing) + least)
 
 

@@ -44,8 +44,14 @@ COLUMNS: Final = (
 )
 
 
-def gpus_not_told() -> str:
-    """Why it is not known how many cards a request asks for: it names none, parts of cards, or an amount that was refused."""
+def gpus_not_told(refused: bool | None = None) -> str:
+    """Why it is not known how many cards a request asks for: it names none, parts of cards, or an amount that was ``refused`` (None: not looked up)."""
+    if refused:
+        return _(
+            "the amount that it states was refused: it is no number that there can be (finding quantity_malformed)"
+        )
+    if refused is False:
+        return _("it states no number of whole cards")
     return _("the request does not state it, or states no number of whole cards that there can be")
 
 
@@ -83,9 +89,14 @@ def pending_part(reading: Reading, scope: DemandScope, confined: bool) -> Pendin
     delayed = [row["demand_id"] for row in rows if row["stage"] == "backoff"]
     for row in reading.run("pending_backoffs", demands=delayed, to_us=to_us) if delayed else ():
         backoffs.setdefault((row["cluster"], row["demand_id"]), []).append(row)
+    untold = [row["demand_id"] for row in rows if row["gpu_milli"] is None]
+    refused = {
+        (row["cluster"], row["demand_id"]) for row in (reading.run("pending_refused", demands=untold) if untold else ())
+    }
     told_rows = [
         _row(
             row,
+            (row["cluster"], row["demand_id"]) in refused,
             words.get((row["cluster"], row["demand_id"]), ()),
             quota.get((row["cluster"], row["queue"]), ()),
             queues.get((row["cluster"], row["queue"])),
@@ -102,6 +113,7 @@ def pending_part(reading: Reading, scope: DemandScope, confined: bool) -> Pendin
 
 def _row(
     row: Record,
+    refused: bool,
     words: Sequence[Record],
     quota: Sequence[Record],
     queue: Record | None,
@@ -130,7 +142,7 @@ def _row(
         row["stage"],
         format_instant(row["started_us"]),
         Fraction(row["known_to_us"] - row["started_us"], SECOND_US),
-        Unknown(gpus_not_told()) if row["gpu_milli"] is None else Fraction(row["gpu_milli"], 1_000),
+        Unknown(gpus_not_told(refused)) if row["gpu_milli"] is None else Fraction(row["gpu_milli"], 1_000),
         Unknown(limit_not_read(fit)) if row["fit"] is None and fit is not None and fit["unread"] else row["fit"],
         nobody if cause is None else cause,
         beyond_all_nodes(row) or ("; ".join(change.text for change in found) if found else nobody),

@@ -24,6 +24,21 @@ FROM waiting
 ORDER BY started_us, cluster, namespace, name
 LIMIT $listed_max;
 
+-- name: pending_refused
+-- Of these demands those whose object, or a pod of which, states an amount that was refused.
+WITH named AS (
+  SELECT cluster, demand_id, namespace || '/' || name AS name FROM dim.demand WHERE demand_id IN (SELECT unnest($demands::VARCHAR[]))
+  UNION
+  SELECT m.cluster, m.demand_id, p.namespace || '/' || p.pod
+  FROM dim.demand_pod AS m
+  JOIN dim.pod AS p ON p.cluster = m.cluster AND p.pod_uid = m.pod_uid
+  WHERE m.demand_id IN (SELECT unnest($demands::VARCHAR[]))
+)
+SELECT DISTINCT named.cluster, named.demand_id
+FROM named
+JOIN fact.finding AS told ON told.cluster = named.cluster AND split_part(told.subject, ' ', 2) = named.name
+WHERE told.code = 'quantity_malformed';
+
 -- name: pending_words
 -- The last refusals of each of these demands, of their pods and of their gangs' objects; those that follow an eviction are no refusals.
 WITH asked AS (

@@ -263,7 +263,7 @@ def _report(parsed: ParsedFile, facts_count: int, result: AppendResult) -> FileR
         facts_count=facts_count,
         new_count=result.new - result.new_by_table.get(ImportFile.TABLE, 0),
         refused_count=parsed.refused_count,
-        message=parsed.first_trouble or (parsed.first_finding if parsed.usable_count <= 1 else None),
+        message=parsed.first_trouble or (parsed.first_finding if parsed.told_count <= 1 else None),
     )
 
 
@@ -308,8 +308,11 @@ def _add_guarded(into: ParsedFile, facts: Iterable[Fact], ctx: ReadContext) -> N
 
 
 def _status(parsed: ParsedFile, result: AppendResult) -> str:
-    if parsed.usable_count <= (parsed.sha256 is not None) and parsed.findings:
+    of_file = int(parsed.sha256 is not None)
+    if parsed.usable_count <= of_file and parsed.findings:
         return REFUSED
+    if parsed.refused_count and parsed.told_count <= of_file:
+        return REFUSED  # that it was read is all that is left of it
     return IMPORTED if result.new else UNCHANGED
 
 

@@ -39,6 +39,7 @@ from steelyard.facts.device import Device
 from steelyard.facts.finding import Finding
 from steelyard.facts.process_sample import ProcessSample
 from steelyard.facts.service_use import ServiceUse
+from steelyard.facts.source_status import SourceStatus
 from steelyard.facts.unit import Unit
 from steelyard.primitives.errors import InvariantError, SourceMalformed
 from steelyard.primitives.i18n import ngettext
@@ -92,6 +93,7 @@ class ParsedFile:
     tables: dict[type[Fact], list[Any]] = field(default_factory=dict)
     facts_count: int = 0
     refused_count: int = 0
+    statuses_count: int = 0
     findings: Counter[str] = field(default_factory=Counter)
     first_finding: str | None = None
     first_trouble: str | None = None
@@ -103,6 +105,11 @@ class ParsedFile:
     def usable_count(self) -> int:
         """Facts that are not findings."""
         return self.facts_count - self.findings.total()
+
+    @property
+    def told_count(self) -> int:
+        """Of those, the ones that tell more than that the source was read."""
+        return self.usable_count - self.statuses_count
 
     def add(self, facts: Iterable[Fact], ctx: ReadContext) -> None:
         """Take facts in, in columns. Facts with values that no column holds become findings."""
@@ -122,6 +129,7 @@ class ParsedFile:
         if table.num_rows:
             self.tables.setdefault(fact, []).append(table)
             self.facts_count += table.num_rows
+            self.statuses_count += table.num_rows if fact is SourceStatus else 0
 
     def _count(self, findings: list[Finding]) -> None:
         self.findings.update(finding.code for finding in findings)
