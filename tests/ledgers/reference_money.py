@@ -79,7 +79,9 @@ def rate_of(world: World, side: str, card: LineKey, grain_at: int) -> Rate:
     ambiguous = any(len(each) > 1 for each in closest.values())
     reason = None
     if not lines:
-        reason = "model unknown" if card.model is None else "no price"
+        ours = [line for line in latest(world.prices) if line.side == side and started(line)]
+        known = [line for line in ours if money.holds_for(LineKey(model=line.model), LineKey(model=card.model))]
+        reason = "model unknown" if ours and not known else "no price"
     elif ambiguous:
         reason = "price ambiguous"
     elif any(line.price_micro is not None and line.price_micro > money.PRICE_MICRO_MAX for line in lines):
@@ -108,6 +110,11 @@ def latest(lines: Iterable[Any]) -> list[Any]:
     rows = list(lines)
     newest = {row.book: max(other.version for other in rows if other.book == row.book) for row in rows}
     return list({repr(row): row for row in rows if row.version == newest[row.book]}.values())
+
+
+def started(line: Price) -> bool:
+    """Whether it holds at any time at all."""
+    return line.valid_from_at is None or line.valid_to_at is None or line.valid_from_at < line.valid_to_at
 
 
 def within(line: Price | Discount, at: int) -> bool:

@@ -118,7 +118,7 @@ def test_opencost_1726_a_price_that_is_missing_is_unpriced_and_found_and_never_z
 
 def test_opencost_2215_a_model_that_no_line_names_is_unpriced_and_not_zero() -> None:
     with posted([*estate(model="NVIDIA B300 SXM6"), price("p", PRICE, model="h100")]) as store:
-        assert cost_of(store, "unpriced_reason") == {"no price": (3.0, None)}
+        assert cost_of(store, "unpriced_reason") == {"model unknown": (3.0, None)}
         assert "unpriced" in codes(store)
 
 

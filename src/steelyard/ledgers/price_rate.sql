@@ -1,5 +1,5 @@
 -- What holds for every profile from when to when: its price lines by name, currency, discount; or why it has no price. One row per stretch in which neither a line nor a
--- discount begins or ends; together they cover all time.
+-- discount begins or ends; together they cover all time. `model unknown`: no line of the book names the card's model; `no price`: some does, but none that holds here.
 WITH
 discounting AS (
     SELECT profile.profile_no, line.discount_ppm, line.specificity, line.from_us, line.to_us
@@ -7,6 +7,13 @@ discounting AS (
     JOIN dim.discount_line AS line
         ON profile.side = 'charge' AND line.tenant = profile.tenant AND (line.commitment IS NULL OR line.commitment = profile.commitment)
         AND list_has_all(profile.words, line.words)
+),
+
+-- Profiles whose model the book of their side knows: some line names it, or any model.
+named AS (
+    SELECT DISTINCT profile.profile_no
+    FROM dim.price_profile AS profile
+    JOIN dim.price_line AS line ON line.side = profile.side AND list_has_all(profile.words, line.words)
 ),
 
 turn AS (
@@ -63,7 +70,7 @@ SELECT
     coalesce(priced.provisional, FALSE) AS provisional,
     CASE WHEN discounted.alike > 1 THEN NULL ELSE coalesce(discounted.discount_ppm, 0) END AS discount_ppm,
     CASE
-        WHEN priced.profile_no IS NULL AND profile.model IS NULL THEN 'model unknown'
+        WHEN priced.profile_no IS NULL AND named.profile_no IS NULL AND sided.side IS NOT NULL THEN 'model unknown'
         WHEN priced.profile_no IS NULL THEN 'no price'
         WHEN priced.ambiguous THEN 'price ambiguous'
         WHEN priced.implausible THEN 'price implausible'
@@ -75,3 +82,5 @@ FROM stretch
 JOIN dim.price_profile AS profile ON profile.profile_no = stretch.profile_no
 LEFT JOIN priced ON priced.profile_no = stretch.profile_no AND priced.from_us = stretch.from_us
 LEFT JOIN discounted ON discounted.profile_no = stretch.profile_no AND discounted.from_us = stretch.from_us
+LEFT JOIN named ON named.profile_no = stretch.profile_no
+LEFT JOIN (SELECT DISTINCT side FROM dim.price_line) AS sided ON sided.side = profile.side
