@@ -331,7 +331,7 @@ def post_states(world: World) -> dict[Key, int]:
         else:
             plain = {
                 ("held", True): "held_down",
-                ("held_unplaced", True): "held_unknown",
+                ("held_unplaced", True): "held_down",
                 ("held_unplaced", False): "held_unknown",
                 ("free", True): "out_of_service",
                 ("free", False): "free_no_demand",
@@ -355,6 +355,7 @@ def held_parts(world: World) -> dict[Any, dict[tuple[str, str | None, str], int]
     """Of each holder, place and grain, GPU-time by state, each floored once, and the rest of it as unknown."""
     products: dict[Any, dict[Any, int]] = defaultdict(lambda: defaultdict(int))
     wholes: dict[Any, int] = defaultdict(int)
+    nobody_tells: dict[Any, bool] = {}
     by_unit: dict[Unit, list[Stand]] = {}
     proofs: dict[str, Evidence] = {}
     for piece in world.pieces:
@@ -370,8 +371,10 @@ def held_parts(world: World) -> dict[Any, dict[tuple[str, str | None, str], int]
         is_mig = any(h["unit_kind"] == "mig" for h in held)
         gi = next(iter(gis)) if is_mig and len(gis) == 1 else None
         unit = (uuid, gi)
+        nameless = is_mig and gi is None
         if unit not in by_unit:
             by_unit[unit] = stands(world, unit)
+        known = [] if nameless else by_unit[unit]
         if pod not in proofs:
             proofs[pod] = evidence(world, pod)
         ready = min((h["running_at"] for h in held if h["running_at"] is not None), default=None)
@@ -379,13 +382,14 @@ def held_parts(world: World) -> dict[Any, dict[tuple[str, str | None, str], int]
         starting_to = ready if ready is not None else 2**62 if "Pending" in phases else -(2**62)
         own = own_path(world, uuid, pod)
         edges = {piece["from_us"], piece["to_us"], starting_to}
-        edges |= {edge for stand in by_unit[unit] for edge in (stand.start, stand.end)}
+        edges |= {edge for stand in known for edge in (stand.start, stand.end)}
         edges |= {edge for other in world.pieces for edge in (other["from_us"], other["to_us"])}
         edges |= set(range(floor_to(piece["from_us"], MINUTE), piece["to_us"], MINUTE))
         for start, end in pairwise(sorted(edge for edge in edges if piece["from_us"] <= edge <= piece["to_us"])):
             head = ("device", uuid, floor_to(start, world.grain), pod, piece["unit_id"])
+            nobody_tells[head] = nameless
             wholes[head] += (end - start) * piece["share_ppm"]
-            state = at_instant(world, start, pod, unit, by_unit[unit], proofs[pod], own, ready, starting_to)
+            state = at_instant(world, start, pod, unit, known, proofs[pod], own, ready, starting_to)
             if state is not None:
                 products[head][state] += (end - start) * piece["share_ppm"]
     found: dict[Any, dict[tuple[str, str | None, str], int]] = {}
@@ -393,7 +397,7 @@ def held_parts(world: World) -> dict[Any, dict[tuple[str, str | None, str], int]
         states = {state: product // 1_000_000 for state, product in products[head].items()}
         rest = whole // 1_000_000 - sum(states.values())
         if rest > 0:
-            states["held_unknown", "telemetry", "occupancy"] = rest
+            states["held_unknown", "instance" if nobody_tells[head] else "telemetry", "occupancy"] = rest
         found[head] = states
     return found
 

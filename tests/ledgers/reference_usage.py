@@ -36,6 +36,10 @@ class Use:
     processes: list[Row]
     statuses: list[Row]
     units: list[Row] = field(default_factory=list)
+    intruders: list[tuple[str, int | None, str, int, int]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.intruders = list(intruders(self))
 
 
 @dataclass
@@ -166,7 +170,23 @@ def holder_at(world: Use, unit: Unit, t: int) -> str | None:
         ):
             return None
         pods.add(row["pod_uid"])
-    return pods.pop() if len(pods) == 1 else None
+    if len(pods) != 1 or any(
+        unit[1] is None or other is None or other == unit[1]
+        for other in (gi for card, gi, _pod, start, end in world.intruders if card == uuid and start <= t < end)
+    ):
+        return None
+    return pods.pop()
+
+
+def intruders(world: Use) -> Iterator[tuple[str, int | None, str, int, int]]:
+    """Rounds of processes of pods that hold nothing of the card when the round is taken, and from when to when each stands."""
+    for uuid, gi, pod, stand in process_stands(world):
+        if not any(
+            row["occupancy"] != "reserved" and (row["device_uuid"], row["pod_uid"]) == (uuid, pod)
+            and (row["gi"] is None or gi is None or row["gi"] == gi) and row["started_at"] <= stand.start < end_of(row)
+            for row in world.holdings
+        ):  # fmt: skip
+            yield uuid, gi, pod, stand.start, max(stand.end, stand.start + 1)
 
 
 def cuts_of(world: Use, edges: Sequence[int]) -> list[int]:
@@ -174,6 +194,7 @@ def cuts_of(world: Use, edges: Sequence[int]) -> list[int]:
     cuts = set(edges)
     for row in world.holdings:
         cuts |= {row["started_at"], end_of(row)}
+    cuts |= {cut for *_, start, end in world.intruders for cut in (start, end)}
     low, high = min(edges), max(edges)
     cuts |= set(range(low // world.grain * world.grain, high + world.grain, world.grain))
     return sorted(cuts)

@@ -8,6 +8,7 @@ import pytest
 
 from steelyard.facts.base import Fact
 from steelyard.facts.inventory_basis import InventoryBasis
+from steelyard.facts.partition_sample import PartitionSample
 from steelyard.facts.process_sample import ProcessSample
 from steelyard.facts.unit import Unit
 from steelyard.ledgers.posting import PostingParameters
@@ -261,6 +262,21 @@ def test_a_process_on_the_card_within_the_interval_verifies_the_holding() -> Non
     assert one([*facts, sample(30)])["evidence_grade"] == "verified"
     assert one([*facts, sample(4)])["evidence_grade"] == "declared"
     assert one([*facts, sample(10, "GPU-b")])["evidence_grade"] == "declared"
+
+
+def test_what_a_monitor_counts_of_a_pod_on_its_card_corroborates_its_grant() -> None:
+    facts: list[Fact] = [pod(scheduled_at=5), card(), vgpu()]
+
+    def counted(minute: float, **more: Any) -> PartitionSample:
+        told = {"origin": "monitor", "device_uuid": CARD, "namespace": "team-a", "pod": "u1", **more}
+        return PartitionSample(source="hami", natural_key="m", memory_counted_mib=10, **told, **seen(minute))
+
+    assert one(facts)["evidence_grade"] == "declared"
+    assert one([*facts, counted(10)])["evidence_grade"] == "corroborated"
+    assert one([*facts, counted(4)])["evidence_grade"] == "declared"
+    assert one([*facts, counted(10, device_uuid="GPU-b")])["evidence_grade"] == "declared"
+    assert one([*facts, counted(10, pod="other")])["evidence_grade"] == "declared"
+    assert one([*facts, counted(10, origin="scheduler")])["evidence_grade"] == "declared", "its grant is its own word"
 
 
 def test_sources_that_name_different_cards_are_a_finding_and_the_stronger_one_counts() -> None:

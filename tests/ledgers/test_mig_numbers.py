@@ -8,6 +8,7 @@ import pytest
 
 from steelyard.facts.base import Fact
 from steelyard.facts.grant import Grant
+from steelyard.facts.partition_sample import PartitionSample
 from steelyard.facts.unit import Unit
 from steelyard.ledgers.dimensions.registry import build_dimensions
 from steelyard.ledgers.parameters import PostingParameters
@@ -30,7 +31,7 @@ REPORTED = [
 ]
 
 
-def instances(*facts: Unit) -> dict[str, tuple[int | None, int | None]]:
+def instances(*facts: Fact) -> dict[str, tuple[int | None, int | None]]:
     with Store.open_memory() as store:
         store.append(facts)
         build_dimensions(store, PostingParameters())
@@ -40,6 +41,42 @@ def instances(*facts: Unit) -> dict[str, tuple[int | None, int | None]]:
 
 def test_the_number_joins_a_uuid_with_its_instance_and_memory():
     assert instances(*LISTED, *REPORTED) == {"MIG-0": (2, 40_448), "MIG-1": (9, 9_984)}
+
+
+def labelled(pod: str, gi: int, **more: Any) -> PartitionSample:
+    return PartitionSample(
+        **{
+            "source": "dcgm", "natural_key": f"{pod}/{gi}", "occurred_at": 20, "observed_at": 20, "origin": "dcgm_label", "device_uuid": CARD,
+            "gi": gi, "namespace": "team", "pod": pod, **more,
+        }
+    )  # fmt: skip
+
+
+def given(pod: str, unit_id: str, at: int = 15) -> Grant:
+    return Grant(
+        source="pod_resources", natural_key=f"{pod}/{unit_id}", occurred_at=at, observed_at=at, pod_uid=f"name:team/{pod}", container="c",
+        scheme="pod_resources", unit_kind="mig", unit_id=unit_id, namespace="team", pod=pod,
+    )  # fmt: skip
+
+
+def test_the_exporters_own_labels_join_a_uuid_with_its_instance_where_the_pod_has_one_of_each():
+    assert instances(*LISTED, given("a", "MIG-0"), labelled("a", 7)) == {"MIG-0": (7, None), "MIG-1": (None, None)}
+    assert instances(*LISTED, given("a", "MIG-0"), labelled("a", 7), given("b", "MIG-1"), labelled("b", 8))[
+        "MIG-1"
+    ] == (8, None)
+
+
+@pytest.mark.parametrize(
+    "beside",
+    [
+        [labelled("a", 8)],
+        [given("a", "MIG-1")],
+        [given("b", "MIG-0"), labelled("b", 9)],
+    ],
+)
+def test_labels_that_do_not_agree_on_one_instance_join_nothing(beside: list[Fact]):
+    assert instances(*LISTED, given("a", "MIG-0"), labelled("a", 7), *beside)["MIG-0"] == (None, None)
+    assert instances(*LISTED, given("a", "MIG-0"), labelled("a", 7, device_uuid="GPU-b"))["MIG-0"] == (None, None)
 
 
 @pytest.mark.parametrize(

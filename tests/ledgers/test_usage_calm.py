@@ -52,9 +52,9 @@ def held(start_minute: int, end_minute: int, **more: Any) -> Row:
     return held_card(started_at=BASE + start_minute * MINUTE, ended_at=end, known_to_at=end, **more)
 
 
-def process(minute: int) -> ProcessSample:
+def process(minute: int, pod_uid: str = "p-9") -> ProcessSample:
     return ProcessSample(
-        natural_key="7", occurred_at=BASE + minute * MINUTE, device_uuid="GPU-1", pid=7, pod_uid="p-9", memory_used_mib=40,
+        natural_key="7", occurred_at=BASE + minute * MINUTE, device_uuid="GPU-1", pid=7, pod_uid=pod_uid, memory_used_mib=40,
         interval_us=MINUTE, **COMMON,
     )  # fmt: skip
 
@@ -78,7 +78,9 @@ WORLDS: dict[str, tuple[list[Fact], list[Row], tuple[int, int]]] = {
     "a holder on an unknown card of the node": (
         [], [held(0, 240), held(75, 180, pod_uid="p2", place_kind="node", place_id="n1", device_uuid=None)], (4, 3),
     ),
-    "processes": ([process(3), process(61)], [held(0, 30)], (4, 3)),
+    "processes": ([process(3), process(61)], [held(0, 30)], (4, 1)),
+    "processes of the holder itself": ([process(3, "p1"), process(61, "p1")], [held(0, 240)], (4, 4)),
+    "processes of somebody who holds nothing": ([process(61), process(63)], [held(0, 240)], (4, 2)),
     "a sample off the minute": ([LATE], [held(0, 240)], (2, 2)),
     "two samples of one instant": ([AGAIN], [held(0, 240)], (2, 2)),
     "a sample that reaches into the next hour": ([LONG], [held(0, 240)], (2, 2)),

@@ -358,6 +358,39 @@ def test_a_lone_holder_of_a_part_of_a_card_is_not_given_all_that_the_card_used(
     assert rows["GPU-1", None, BASE, None, "residual"][MEMORY] == (0 if attributed else 70_000 * MINUTE)
 
 
+@pytest.mark.parametrize("interval_us", [MINUTE, None])
+def test_while_another_pods_process_is_on_a_card_its_one_holder_is_not_given_what_that_uses(
+    store: Store, interval_us: int | None
+) -> None:
+    proven = {"p1": 57_000, "p9": 9_000}
+    facts: list[Fact] = [
+        Device(natural_key="GPU-1", occurred_at=BASE, device_uuid="GPU-1", node="n1", **COMMON),
+        *(
+            DeviceSample(
+                natural_key="GPU-1", occurred_at=BASE + n * MINUTE, device_uuid="GPU-1", interval_us=MINUTE, memory_used_mib=66_311, **COMMON
+            )
+            for n in range(2)
+        ),
+        *(
+            ProcessSample(
+                natural_key=pod, occurred_at=BASE, device_uuid="GPU-1", pid=n, pod_uid=pod, memory_used_mib=mib,
+                interval_us=interval_us, **COMMON,
+            )
+            for n, (pod, mib) in enumerate(proven.items())
+        ),
+    ]  # fmt: skip
+    rows = by_sql(store, facts, [held_card()], HOUR)
+    paths = {(key[3], key[4]): (row[PEAK], row[MEMORY]) for key, row in rows.items()}
+    standing = interval_us or 0
+    assert {key: peak for key, (peak, _) in paths.items() if key[1] == "process"} == {
+        (pod, "process"): mib for pod, mib in proven.items()
+    }
+    alone = 2 * MINUTE - (standing or 1)
+    assert paths["p1", "exclusive"] == (66_311, 66_311 * alone)
+    explained = sum(proven.values()) * standing
+    assert paths[None, "residual"][1] == 66_311 * (2 * MINUTE - alone) - explained
+
+
 @given(worlds(), st.randoms(use_true_random=False))
 @settings(deadline=None, max_examples=15, suppress_health_check=SLOW)
 def test_order_and_duplication_change_nothing(store: Store, world: Any, shuffle: random.Random) -> None:

@@ -77,7 +77,17 @@ _ADVICE: Final[tuple[tuple[str, Sequence[str] | None, Callable[[], str]], ...]] 
     ("out_of_service", None, lambda: _("{hours} GPU-h were out of service and held by nobody: repair or replace the cards")),
     (
         "held_unknown", ("telemetry",),
-        lambda: _("{hours} GPU-h were held and no sample covers them: `steelyard doctor` names what is missing"),
+        lambda: _(
+            "{hours} GPU-h were held and no sample covers them: `steelyard doctor` names what is missing; samples without a declared interval "
+            "stand for no time (import them with --expected-interval 60s, or as often as they come)"
+        ),
+    ),
+    (
+        "held_unknown", ("instance",),
+        lambda: _(
+            "{hours} GPU-h of GPU instances cannot be judged, for nobody tells which of the exporter's instances they are: read "
+            "nvidia-smi -q beside nvidia-smi -L, or let the exporter name pods"
+        ),
     ),
     (
         "held_unattributed", None,

@@ -46,7 +46,7 @@ plain_posting AS (
     SELECT
         book.key_no, book.grain_at, book.pod_uid, book.unit_id,
         CASE
-            WHEN book.account = 'held' AND book.is_down THEN 'held_down'
+            WHEN book.account IN ('held', 'held_unplaced') AND book.is_down THEN 'held_down'
             WHEN book.account IN ('held', 'held_unplaced') THEN 'held_unknown'
             WHEN book.account = 'free' AND book.is_down THEN 'out_of_service'
             WHEN book.account = 'free' THEN 'free_no_demand'

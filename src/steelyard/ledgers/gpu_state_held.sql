@@ -1,5 +1,5 @@
 -- GPU-time of each posting of held time by state, floored once for each: what it is split by. Time that no sample covers is the
--- remainder, held_unknown:telemetry. Several holders on a unit: who is active on a path of its own has the card's state, who is inactive is idle, who has no
+-- remainder, held_unknown:telemetry (:instance where nobody tells which GPU instance it is). Several holders on a unit: who is active on a path of its own has the card's state, who is inactive is idle, who has no
 -- path is unattributed.
 WITH
 covered AS (
@@ -115,7 +115,9 @@ timed AS (
 ),
 
 whole AS (
-    SELECT posting_no, sum_of_gpu_time_us(to_us - from_us, share_ppm) AS gpu_us
+    SELECT
+        posting_no, sum_of_gpu_time_us(to_us - from_us, share_ppm) AS gpu_us,
+        CASE WHEN bool_and(coalesce(unit_gi = -1, FALSE)) THEN 'instance' ELSE 'telemetry' END AS cause
     FROM dim.gpu_state_turn
     GROUP BY posting_no
 ),
@@ -130,7 +132,7 @@ stated AS (
 SELECT posting_no, state, cause, basis, gpu_us
 FROM stated
 UNION ALL
-SELECT whole.posting_no, 'held_unknown', 'telemetry', 'occupancy', whole.gpu_us - coalesce(known.gpu_us, 0)
+SELECT whole.posting_no, 'held_unknown', whole.cause, 'occupancy', whole.gpu_us - coalesce(known.gpu_us, 0)
 FROM whole
 LEFT JOIN (SELECT posting_no, CAST(sum(gpu_us) AS BIGINT) AS gpu_us FROM stated GROUP BY posting_no) AS known
     ON known.posting_no = whole.posting_no

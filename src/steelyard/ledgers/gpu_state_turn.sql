@@ -1,5 +1,5 @@
 -- When each holder of a card holds it, beside whom: pieces of supply cut by grains, by who else is on the unit, and by when the pod was ready. Time in which
--- service is down is left out (held_down needs no look at samples). posting_no: the posting of supply whose part it is (dim.gpu_state_book). unit_gi: the GPU instance whose counters count, NULL = the card's. is_sole: nobody else
+-- service is down is left out (held_down needs no look at samples). posting_no: the posting of supply whose part it is (dim.gpu_state_book). unit_gi: the GPU instance whose counters count, NULL = the card's, -1 = an instance of which nobody tells the number. is_sole: nobody else
 -- is on that unit. A pod in suspense and one whose card of the same node is not known may be on it too.
 WITH
 parameter AS (
@@ -104,7 +104,8 @@ phased AS (
 )
 
 SELECT
-    book.posting_no, cut.cluster, cut.device_uuid, cut.pod_uid, cut.share_ppm, cut.unit_gi, cut.ready_us, cut.is_interactive, cut.is_starting,
+    book.posting_no, cut.cluster, cut.device_uuid, cut.pod_uid, cut.share_ppm,
+    CASE WHEN cut.is_mig AND cut.unit_gi IS NULL THEN -1 ELSE cut.unit_gi END AS unit_gi, cut.ready_us, cut.is_interactive, cut.is_starting,
     CASE WHEN cut.is_starting THEN 'occupancy' WHEN NOT cut.is_sole THEN 'card' WHEN cut.unit_gi IS NOT NULL THEN 'instance' ELSE 'triple' END AS basis,
     grain_start_us(cut.grain_us_at, 3600000000) AS hour_us,
     greatest(cut.lo, cut.grain_us_at) AS from_us, least(cut.hi, cut.grain_us_at + cut.grain_us) AS to_us

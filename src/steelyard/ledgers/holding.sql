@@ -60,7 +60,7 @@ processes AS (
   LEFT JOIN dim.pod_alias AS n ON n.cluster = p.cluster AND n.alias = p.pod_uid
   WHERE p.pod_uid IS NOT NULL
 ),
--- The pods that an exporter's rows of a card name, by the hour.
+-- The pods that an exporter's rows of a card name, or what a sharing layer's monitor counts on it, by the hour.
 labels AS (
   SELECT l.cluster, coalesce(n.pod_uid, l.pod_uid) AS pod_uid, l.device_uuid, l.first_at, l.last_at
   FROM (
@@ -68,7 +68,7 @@ labels AS (
       cluster, device_uuid, coalesce(pod_uid, 'name:' || namespace || '/' || pod) AS pod_uid,
       min(occurred_at) AS first_at, max(occurred_at) AS last_at
     FROM fact.partition_sample
-    WHERE origin IN ('dcgm_label', 'dcgm_per_process') AND coalesce(pod_uid, namespace || pod) IS NOT NULL
+    WHERE origin IN ('dcgm_label', 'dcgm_per_process', 'monitor') AND coalesce(pod_uid, namespace || pod) IS NOT NULL
     GROUP BY cluster, device_uuid, coalesce(pod_uid, 'name:' || namespace || '/' || pod), date_trunc('hour', occurred_at)
   ) AS l
   LEFT JOIN dim.pod_alias AS n ON n.cluster = l.cluster AND n.alias = l.pod_uid

@@ -1,7 +1,7 @@
 -- Cards and hours of which sums tell what the card itself did: neither this hour's samples nor those of the one before are odd (sample_odd), and the card
 -- has no samples of GPU instances in the whole window. Each sample then stands for its minute, whatever comes after it, so that all that is left of
--- usage_stretch, which reads the other hours, is sums. is_turned: a holding of the card (or of its node) begins or ends within that hour, so that what
--- its holders used is told by usage_stretch; in any other hour its one holder has the sums, too. Figures as there; second_mib: the second largest of
+-- usage_stretch, which reads the other hours, is sums. is_turned: a holding of the card (or of its node) begins or ends within that hour, or a process
+-- of a pod that does not hold it may stand there, so that what its holders used is told by usage_stretch; in any other hour its one holder has the sums, too. Figures as there; second_mib: the second largest of
 -- the memory figures (the 99th percentile of up to 60 lies between it and the largest). $ledger: `deviation` has every stretch in usage_stretch.
 WITH
 hour AS (
@@ -25,8 +25,36 @@ turned AS (
     WHERE started_at < make_timestamp(CAST($to_us AS BIGINT)) AND coalesce(ended_at, known_to_at) > make_timestamp(CAST($from_us AS BIGINT))
 ),
 
--- Hours within which a holder comes or goes.
+-- Hours in which a process of a pod that does not hold the card then may stand: of each name that a round may go by.
+process AS (
+    SELECT
+        named.cluster, named.device_uuid, named.pod_uid,
+        unnest(range(named.hour_us, named.hour_us + 3600000001 + reach.reach_us, 3600000000)) AS hour_us
+    FROM (
+        SELECT process.cluster, process.device_uuid, process.hour_us, coalesce(alias.pod_uid, process.pod_uid) AS pod_uid
+        FROM (
+            SELECT DISTINCT cluster, device_uuid, pod_uid, grain_start_us(epoch_us(occurred_at), 3600000000) AS hour_us
+            FROM fact.process_sample
+            WHERE pod_uid IS NOT NULL AND $ledger <> 'deviation'
+                AND occurred_at BETWEEN make_timestamp(CAST($read_from_us AS BIGINT)) AND make_timestamp(CAST($read_to_us AS BIGINT))
+        ) AS process
+        LEFT JOIN dim.pod_alias AS alias ON alias.cluster = process.cluster AND alias.alias = process.pod_uid
+    ) AS named
+    CROSS JOIN (SELECT greatest(3600000000, coalesce(max(gap_max_us), 0)) - 3600000000 AS reach_us FROM dim.usage_gap) AS reach
+),
+
+-- Hours within which a holder comes or goes, or somebody else is on the card.
 turn AS (
+    SELECT process.cluster, process.device_uuid, process.hour_us
+    FROM process
+    WHERE NOT EXISTS (
+        SELECT 1
+        FROM ledger.holding AS holding
+        WHERE holding.cluster = process.cluster AND holding.device_uuid = process.device_uuid AND holding.pod_uid = process.pod_uid
+            AND holding.occupancy <> 'reserved' AND holding.started_at <= make_timestamp(process.hour_us)
+            AND coalesce(holding.ended_at, holding.known_to_at) >= make_timestamp(process.hour_us + 3600000000)
+    )
+    UNION
     SELECT DISTINCT cluster, device_uuid, epoch_us(date_trunc('hour', turned_at)) AS hour_us
     FROM (
         SELECT cluster, device_uuid, turned_at FROM turned WHERE device_uuid IS NOT NULL

@@ -1,6 +1,7 @@
 -- When a unit has exactly one holder, and who it is: the ground for attributing all that the unit used. gi NULL is the card as a whole.
 -- A holder of less than the whole unit is not the only one who may use it: what such a unit used stays in the residual.
--- A claim in suspense, a holder on an unknown card of the same node and a MIG holder on an unknown instance make a unit shared. A card
+-- A claim in suspense, a holder on an unknown card of the same node and a MIG holder on an unknown instance make a unit shared, and so does a process
+-- proven to be that of a pod that holds nothing of the card when its round is taken, for as long as the round stands. A card
 -- whose one holder has only a MIG instance is not attributed as a whole.
 WITH
 held AS (
@@ -14,7 +15,7 @@ held AS (
     WHERE holding.device_uuid IS NOT NULL AND holding.occupancy <> 'reserved'
         AND coalesce(holding.ended_at, holding.known_to_at) > holding.started_at
         AND holding.started_at < make_timestamp(CAST($to_us AS BIGINT))
-        AND coalesce(holding.ended_at, holding.known_to_at) > make_timestamp(CAST($from_us AS BIGINT))
+        AND coalesce(holding.ended_at, holding.known_to_at) > make_timestamp(CAST($read_from_us AS BIGINT))
 ),
 
 -- Units that were sampled; only these need an answer.
@@ -22,6 +23,18 @@ sampled AS (
     SELECT cluster, device_uuid, gi FROM dim.usage_stretch
     UNION
     SELECT cluster, device_uuid, NULL FROM dim.usage_calm
+),
+
+-- Rounds of processes of pods that hold nothing of the card.
+intruder AS (
+    SELECT process.cluster, process.device_uuid, process.gi, process.pod_uid, process.from_us, process.to_us
+    FROM dim.usage_process AS process
+    WHERE NOT EXISTS (
+        SELECT 1
+        FROM held
+        WHERE held.cluster = process.cluster AND held.device_uuid = process.device_uuid AND held.pod_uid = process.pod_uid
+            AND (held.gi IS NULL OR process.gi IS NULL OR held.gi = process.gi) AND held.lo <= process.from_us AND held.hi > process.from_us
+    )
 ),
 
 claim AS (
@@ -40,6 +53,13 @@ claim AS (
     WHERE holding.occupancy <> 'reserved' AND coalesce(holding.ended_at, holding.known_to_at) > holding.started_at
         AND holding.started_at < make_timestamp(CAST($to_us AS BIGINT))
         AND coalesce(holding.ended_at, holding.known_to_at) > make_timestamp(CAST($from_us AS BIGINT))
+    UNION ALL
+    SELECT
+        sampled.cluster, sampled.device_uuid, sampled.gi, intruder.pod_uid, intruder.from_us, greatest(intruder.to_us, intruder.from_us + 1), FALSE
+    FROM sampled
+    JOIN intruder
+        ON intruder.cluster = sampled.cluster AND intruder.device_uuid = sampled.device_uuid
+        AND (sampled.gi IS NULL OR intruder.gi IS NULL OR intruder.gi = sampled.gi)
 ),
 
 -- The stays of one pod on one unit, merged where they touch; a stay that cannot be attributed stands beside.

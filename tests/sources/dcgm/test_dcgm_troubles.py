@@ -429,3 +429,19 @@ def test_xid_45_is_its_own_event_and_a_stalled_exporter_gives_nothing() -> None:
 def test_a_declared_interval_is_told_so_that_use_can_be_integrated() -> None:
     found = read(row(UTIL, 5, 1_000), ctx=ReadContext(expected_interval_us=30_000_000))
     assert (found.status.kind, found.status.scope, found.status.gap_max_us) == ("dcgm", "cluster", 30_000_000)
+
+
+def test_two_values_of_one_series_and_instant_are_a_finding_and_neither_is_taken() -> None:
+    found = read(row(GR, 0.95, 1_000), row(SM, 0.9, 1_000), row(GR, 0.02, 1_000), row(GR, 0.3, 2_000))
+    first, second = sorted(found.samples, key=lambda each: each.occurred_at)
+    assert (first.gr_active_ratio, first.sm_active_ratio, second.gr_active_ratio) == (None, 0.9, 0.3)
+    assert "several values" in reasons(first)["gr_active_ratio"]
+    assert found.codes.count("values_contradict") == 1
+    assert read(row(GR, 0.5, 1_000), row(GR, 0.5, 1_000)).sample().gr_active_ratio == 0.5
+
+
+def test_an_hourly_import_of_samples_by_the_minute_does_not_cover_their_holes() -> None:
+    minutes = [n for n in range(60) if not 10 <= n < 50]
+    hourly = ReadContext(file="scrape.prom", expected_interval_us=3_600_000_000)
+    found = read(*(row(GR, 0.5, n * 60_000) for n in minutes), ctx=hourly)
+    assert found.status.gap_max_us == 90_000_000

@@ -94,3 +94,18 @@ def test_what_an_earlier_round_revealed_is_remembered_where_the_caller_keeps_it(
     LabelResolver([MetricPoint("m", {"pod": "agent", "exported_pod": "job-0", **WAY}, 1.0, 0)], hidden)
     later = LabelResolver([MetricPoint("m", {"pod": "agent", "gpu": "1", **WAY}, 1.0, 1)], hidden)
     assert dict(later.resolve({"pod": "agent", "gpu": "1", **WAY}).labels) == {"gpu": "1"}
+
+
+def test_a_text_that_does_not_say_how_it_came_has_its_renamed_labels_back() -> None:
+    scraper = {"namespace": "monitoring", "pod": "dcgm-exporter-7", "container": "exporter"}
+    named = {
+        "gpu": "0",
+        "exported_namespace": "team",
+        "exported_pod": "train-0",
+        "exported_container": "main",
+        **scraper,
+    }
+    own, target = part(named)
+    assert own == {"gpu": "0", "namespace": "team", "pod": "train-0", "container": "main"}
+    assert (target.namespace, target.pod) == ("monitoring", "dcgm-exporter-7")
+    assert part({"gpu": "1", **scraper}, named)[0] == {"gpu": "1"}, "a free card is not held by the exporter's own pod"

@@ -3,6 +3,8 @@
 -- card never showed another UUID or other instances under it.
 -- A report names the same device by its card and instances: it is one unit, under its UUID, where those instances never had another and no grant
 -- has the other name.
+-- ``nvidia-smi -L`` and the kubelet name an instance by UUID alone, dcgm-exporter by number alone, beside the pod: the pod joins the two, where it has one
+-- instance of the card and its rows name one number.
 -- min_by passes over rows in which the value is not known.
 WITH numbered AS (
   SELECT
@@ -40,6 +42,37 @@ aged AS (
       AND NOT EXISTS (SELECT 1 FROM fact."grant" AS g WHERE g.cluster = s.cluster AND g.unit_id = s.unit_id)
   ) AS s
 ),
+granted AS (
+  SELECT cluster, device_uuid, pod, max(unit_id) AS unit_id
+  FROM (
+    SELECT DISTINCT g.cluster, u.device_uuid, g.pod_uid AS pod, g.unit_id
+    FROM fact."grant" AS g
+    JOIN (
+      SELECT cluster, unit_id, max(device_uuid) AS device_uuid
+      FROM fact.unit
+      WHERE unit_kind = 'mig' AND unit_id LIKE 'MIG-%' AND device_uuid IS NOT NULL
+      GROUP BY cluster, unit_id
+      HAVING count(DISTINCT device_uuid) = 1
+    ) AS u ON u.cluster = g.cluster AND u.unit_id = g.unit_id
+  ) AS granted_unit
+  GROUP BY cluster, device_uuid, pod
+  HAVING count(*) = 1
+),
+labelled AS (
+  SELECT granted.cluster, granted.unit_id, max(label.gi) AS gi
+  FROM granted
+  JOIN (
+    SELECT cluster, device_uuid, 'name:' || namespace || '/' || pod AS pod, gi
+    FROM fact.partition_sample
+    WHERE origin = 'dcgm_label' AND gi IS NOT NULL AND namespace IS NOT NULL AND pod IS NOT NULL
+    UNION
+    SELECT cluster, device_uuid, pod_uid, gi
+    FROM fact.partition_sample
+    WHERE origin = 'dcgm_label' AND gi IS NOT NULL AND pod_uid IS NOT NULL
+  ) AS label ON label.cluster = granted.cluster AND label.device_uuid = granted.device_uuid AND label.pod = granted.pod
+  GROUP BY granted.cluster, granted.unit_id
+  HAVING count(DISTINCT label.gi) = 1
+),
 merged AS (
   SELECT
     cluster,
@@ -66,7 +99,7 @@ SELECT
   m.unit_kind,
   m.device_uuid,
   m.node,
-  coalesce(m.gi, n.gi) AS gi,
+  coalesce(m.gi, n.gi, l.gi) AS gi,
   coalesce(m.ci, n.ci) AS ci,
   m.profile,
   m.placement_start,
@@ -80,3 +113,4 @@ SELECT
   m.last_seen_at
 FROM merged AS m
 LEFT JOIN numbered AS n ON n.cluster = m.cluster AND n.device_uuid = m.device_uuid AND n.unit_id = m.unit_id
+LEFT JOIN labelled AS l ON m.unit_kind = 'mig' AND l.cluster = m.cluster AND l.unit_id = m.unit_id

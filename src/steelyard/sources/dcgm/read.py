@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -53,6 +53,7 @@ from steelyard.sources.shared.metric_points import MetricPoint
 from steelyard.sources.shared.metric_tally import MetricTally
 from steelyard.sources.shared.refusals import Refusals
 from steelyard.sources.shared.round_memory import RoundMemory
+from steelyard.sources.shared.sample_gap import sample_gap_max_us
 
 SOURCE: Final = "dcgm"
 _WHOLE: Final = frozenset(gauge.column for gauge in GAUGES.values() if gauge.whole)
@@ -129,7 +130,7 @@ class _Round:
         yield from held_down_samples(kept, self.ctx, self._memory)
         yield from self._round_findings()
         if cards:
-            yield self._status({uuid for _, uuid in cards}, max(at for at, _ in cards))
+            yield self._status(cards)
         if self._whole:
             yield from self._last_sightings()
             yield from series_statuses(kept, self.ctx, self._memory)
@@ -404,7 +405,11 @@ class _Round:
                     evidence={"devices": sorted(under_mig)[:20], "count": len(under_mig), "not_measurable": [203, 204]},
                 )
 
-    def _status(self, uuids: set[str], at: Instant) -> SourceStatus:
+    def _status(self, sampled: Collection[tuple[Instant, str]]) -> SourceStatus:
+        instants: dict[str, list[Instant]] = defaultdict(list)
+        for sampled_at, uuid in sampled:
+            instants[uuid].append(sampled_at)
+        at = max(sampled_at for sampled_at, _ in sampled)
         scope = f"node/{self.ctx.node}" if self.ctx.node is not None else "cluster"
         return SourceStatus(
             cluster=self.ctx.cluster,
@@ -415,9 +420,9 @@ class _Round:
             kind=SOURCE,
             scope=scope,
             status="partial" if self.refusals.of("row_without_device") else "ok",
-            objects_count=len(uuids),
+            objects_count=len(instants),
             as_of_basis="inferred" if self._when(at) == AT_OBSERVATION else "stamped",
-            gap_max_us=self.ctx.expected_interval_us,
+            gap_max_us=sample_gap_max_us(instants.values(), self.ctx.expected_interval_us),
         )
 
 

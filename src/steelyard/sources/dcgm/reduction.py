@@ -8,6 +8,7 @@ the same exporter prints a row without a pod beside it, and only for fields 203 
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -37,6 +38,7 @@ NOT_UNDER_MIG: Final = "not measurable under MIG; see gr_active_ratio of its ins
 NO_ROW: Final = "no row of this instance"
 NO_BOARD_ROW: Final = "only rows of pods: none of the card as a whole"
 NOT_THE_BOARDS: Final = "its instances print different figures: none of them is the board's"
+CONTRADICTED: Final = "one series has several values at this instant"
 UNIT_NOT_CERTAIN: Final = "the unit is not certain: percent expected, all values are between 0 and 1"
 BUSY_PERCENT: Final = 50
 """203 above this with profiling counters that read 0 or nothing: the counters are dead, not the job."""
@@ -104,6 +106,7 @@ def reduce_card(
     for row in rows:
         if row.number in GAUGES:
             fields.setdefault(row.number, []).append(row)
+    contradicted = _contradicted(truth, fields)
     instances = sorted({row.place.gi for row in rows if row.place.gi is not None})
     truth.instances = {gi: Truth() for gi in instances}
     # what goes before another field of its column comes last, and stays
@@ -117,6 +120,9 @@ def reduce_card(
     for place in {id(row.place): row.place for row in rows}.values():
         if place.holder is not None and (place.gi, _without_container(place.holder)) not in truth.pods:
             truth.labels.add((place.gi, place.holder))
+    for gi, number in contradicted:
+        unit = truth.board if gi is None else truth.instances[gi]
+        unit.values[GAUGES[number].column] = Unknown(CONTRADICTED)
     if instances:
         _complete_instances(truth)
         _flag_mixed_layout(truth, {row.place.gi: row.place.profile for row in rows if row.place.gi is not None})
@@ -127,6 +133,30 @@ def reduce_card(
     _flag_dead_profiling(truth, profiled, busy_percent, xid)
     _flag_unresolved_pods(truth)
     return truth
+
+
+def _contradicted(truth: CardTruth, fields: Mapping[int, Sequence[Row]]) -> list[tuple[int | None, int]]:
+    """(instance, field) of which one and the same series has two values at this instant: neither is taken. A series is known by its labels
+    (rows with equal ones share them), so copies of the board's figure, which are read microseconds apart, are none."""
+    found: dict[tuple[int | None, int], list[float]] = {}
+    for number, rows in fields.items():
+        values: dict[tuple[int, str], set[float]] = {}
+        for row in rows:
+            values.setdefault((id(row.labels), row.name), set()).add(row.value)
+        for row in rows:
+            told = values[id(row.labels), row.name]
+            if len(told) > 1 and not all(math.isnan(value) for value in told):
+                found[row.place.gi, number] = sorted(told, key=repr)
+    for (gi, number), values_told in found.items():
+        column = GAUGES[number].column
+        truth.problems.append(
+            (
+                "values_contradict",
+                f"{column}: one series has several values at one instant: none of them is taken",
+                {"column": column, "field": number, "gi": gi, "values": [repr(value) for value in values_told[:5]]},
+            )
+        )
+    return list(found)
 
 
 def _board_rows(truth: CardTruth, number: int, rows: Sequence[Row], per_pod: bool) -> Sequence[Row]:

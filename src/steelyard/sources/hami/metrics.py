@@ -44,6 +44,7 @@ from steelyard.sources.shared.metric_points import MetricPoint
 from steelyard.sources.shared.metric_tally import MetricTally
 from steelyard.sources.shared.refusals import Refusals
 from steelyard.sources.shared.round_memory import RoundMemory
+from steelyard.sources.shared.sample_gap import sample_gap_max_us
 
 SOURCE: Final = "hami"
 MIB: Final = 2**20
@@ -300,7 +301,10 @@ class _Round:
 
     def _gap(self, rows: Sequence[Row]) -> Iterator[Fact]:
         """How far apart rounds may lie, so that a sample stands for the time until the next; nothing where nobody declares it."""
-        gap_max_us = self._ctx.expected_interval_us
+        instants: dict[str | None, list[Instant]] = defaultdict(list)
+        for row in rows:
+            instants[row.uuid].append(row.at)
+        gap_max_us = sample_gap_max_us(instants.values(), self._ctx.expected_interval_us)
         if not rows or gap_max_us is None or not self._memory.is_news("gap", gap_max_us, self._now):
             return
         scope = f"node/{self._ctx.node}" if self._ctx.node is not None else "cluster"

@@ -75,6 +75,7 @@ def card_facts(card: CardReading, page: Page) -> Iterator[Fact]:
         return
     pci = pci_or_none(card.cells.get("pci"))
     addresses = page.seen.setdefault(uuid, set())
+    page.instants.setdefault(uuid, set()).add(page.stamp)
     if pci is not None and pci not in addresses and len(addresses) < ADDRESSES_MAX:
         addresses.add(pci)
         if len(addresses) == 2:

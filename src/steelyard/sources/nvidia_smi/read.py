@@ -28,6 +28,7 @@ from steelyard.sources.shared.context import ReadContext
 from steelyard.sources.shared.device_directory import DeviceDirectory, directory_of
 from steelyard.sources.shared.plain_text import decode_text, numbered_lines
 from steelyard.sources.shared.refusals import Refusals
+from steelyard.sources.shared.sample_gap import sample_gap_max_us
 
 Lines = Iterator[tuple[int, str]]
 
@@ -165,7 +166,7 @@ def _status(page: Page, cards_count: int, counted: bool) -> SourceStatus:
         complete=whole and not page.unresolved,
         objects_count=cards_count,
         as_of_basis="stamped" if page.stamped else "inferred",
-        gap_max_us=page.ctx.expected_interval_us if page.stamped else None,
+        gap_max_us=sample_gap_max_us(page.instants.values(), page.ctx.expected_interval_us) if page.stamped else None,
         message="; ".join(page.failures[:3]) or page.form,
     )
 

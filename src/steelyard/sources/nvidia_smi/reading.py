@@ -89,6 +89,7 @@ class Page:
         self.stamped = False
         self.refusals = refusals or Refusals(ctx, SOURCE)
         self.seen: dict[str, set[str]] = {}
+        self.instants: dict[str, set[Instant]] = {}
         self.stated_count: int | None = None
         self.gpus_count: int | None = None
         self.failures: list[str] = []

@@ -76,12 +76,12 @@ class LabelResolver:
             if last is not None and last[1] == point.at:
                 continue  # another metric of the same card and scrape
             seen[id(labels)] = (labels, point.at)
-            if "job" not in labels and "instance" not in labels:
-                continue
             target = (labels.get("job"), labels.get("instance"))
             exported = [name.removeprefix(EXPORTED) for name in labels if name.startswith(EXPORTED)]
             if exported:
                 self._hidden.setdefault(target, set()).update(exported)
+            if target == (None, None):
+                continue
             for name in _PLACE:
                 if name in labels:
                     known = places.setdefault((target, point.at), {}).setdefault(name, labels[name])
@@ -105,7 +105,7 @@ class LabelResolver:
     def _part(self, labels: Mapping[str, str]) -> Resolved:
         job, instance = labels.get("job"), labels.get("instance")
         if job is None and instance is None:
-            return Resolved({name: value for name, value in labels.items() if value and name not in WAY}, Target())
+            return _without_way(labels, self._hidden.get((None, None), ()))
         hidden: Collection[str] = self._hidden.get((job, instance), ())
         own: dict[str, str] = {}
         way: dict[str, str] = {}
@@ -133,6 +133,20 @@ class LabelResolver:
                 node=way.get("node"),
             ),
         )
+
+
+def _without_way(labels: Mapping[str, str], hidden: Collection[str]) -> Resolved:
+    """Labels of a text that does not say how it came. What is named ``exported_<name>`` was renamed all the same, by whoever scraped it before; the
+    label that hid it is that scraper's target."""
+    renamed = {
+        name.removeprefix(EXPORTED): value for name, value in labels.items() if name.startswith(EXPORTED) and value
+    }
+    own = {name: value for name, value in labels.items() if value and name not in WAY and not name.startswith(EXPORTED)}
+    way = {name: own.pop(name) for name in _PLACE if name in own and name in hidden}
+    target = (
+        Target(namespace=way.get("namespace"), pod=way.get("pod"), container=way.get("container")) if way else Target()
+    )
+    return Resolved({**own, **{name: value for name, value in renamed.items() if name not in WAY}}, target)
 
 
 def _is_target(own: Mapping[str, str], labels: Mapping[str, str]) -> bool:

@@ -80,7 +80,10 @@ def _import(ports: Ports) -> Callable[..., None]:
             typer.Option(
                 "--expected-interval",
                 metavar="TIME",
-                help=_("Listings come this often (30s, 5m): between two no further apart, all was seen."),
+                help=_(
+                    "Listings and samples come this often (30s, 5m): between two no further apart, all was seen. Samples that come more "
+                    "often stand for no longer than half as far again as they usually lie apart."
+                ),
             ),
         ] = None,
         all_namespaces: Annotated[
