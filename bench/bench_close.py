@@ -20,6 +20,7 @@ import statistics
 import sys
 import tempfile
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -126,6 +127,11 @@ def freeze(store: Store, folder: Path) -> int:
     return sum(len(statement.lines) for statement in found)
 
 
+def keep(lines: list[int], store: Store, folder: Path) -> None:
+    """Freeze, and write down how many lines that made."""
+    lines.append(freeze(store, folder))
+
+
 def measure(devices: int, days: int, rounds: int) -> dict[str, Any]:
     """Medians of the grouping and of the close, peak memory, cost of posting."""
     with tempfile.TemporaryDirectory(prefix="steelyard-bench-") as scratch:
@@ -136,12 +142,13 @@ def measure(devices: int, days: int, rounds: int) -> dict[str, Any]:
             counted = [
                 store.rows(f"SELECT count(*) FROM ledger.{ledger.name}_entry")[0][0] for ledger in (COST, CHARGE)
             ]
-            grouping, closing, lines = [], [], []
+            grouping, closing = [], []
+            lines: list[int] = []
             for number in range(rounds):
                 grouping.append(clocked(lambda: store.execute(GROUPING)))
                 target = folder / f"period-{number}"
                 target.mkdir()
-                closing.append(clocked(lambda into=target: lines.append(freeze(store, into))))
+                closing.append(clocked(partial(keep, lines, store, target)))
             peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     medians = [statistics.median(one[1] for one in side) for side in (grouping, closing)]
     return {
