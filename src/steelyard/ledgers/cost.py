@@ -4,8 +4,7 @@ Identity, for each (place, grain): the accounts' amounts sum to its ``supply``, 
 that grain times its supply, floored once. Every higher level (node, tenant, cluster, fleet) is a plain sum. It refines ``ledger.supply``, window
 by window, in steps that stand as tables: ``dim.cost_booked`` (supply as money looks at it), ``dim.cost_starting``, ``dim.cost_blocked``,
 ``dim.cost_stranded``, ``dim.cost_unused`` and ``dim.cost_idle`` (what becomes of the free share), ``dim.cost_amount``; ``dim.price_rate``
-tells what holds for whom,
-``dim.money_price`` what that is in each grain.
+tells what holds for whom, ``dim.money_price`` what that is in each grain.
 
 Rules that are decided here, beside ``definitions.md`` section 13:
 
