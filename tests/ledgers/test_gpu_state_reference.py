@@ -33,3 +33,4 @@ def test_states_equal_their_reference_and_add_up_to_supply(store: Store, world: 
     rows = posted(store, facts, held, asked, grain)
     assert rows == post_states(world_of(store, held, asked, grain))
     assert residuals(store) <= {0}
+    assert not any(state == "held_unknown" and cause is None for *_, state, cause, _basis in rows)

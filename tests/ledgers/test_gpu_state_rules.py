@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from steelyard.facts.base import Fact
 from steelyard.facts.device_sample import DeviceSample
+from steelyard.facts.node import Node
 from steelyard.ledgers import windows as windowing
 from steelyard.ledgers.posting import ensure_ledgers
 from steelyard.ledgers.registry import GPU_STATE
@@ -192,3 +193,24 @@ def test_nothing_is_computed_again_for_hours_that_are_as_they_were(store: Store)
     posted(store, facts, [held()], [], HOUR)
     assert changed_windows(store, GPU_STATE, str(HOUR)) == []
     assert changed_windows(store, GPU_STATE, "another") != []
+
+
+def test_a_holder_on_an_unknown_card_of_a_dead_node_is_down_and_not_unknown(store: Store) -> None:
+    forget(store)
+    unplaced = {**held(), "place_kind": "node", "place_id": "n1", "device_uuid": None}
+    dead = Node(
+        **COMMON, natural_key="n1", occurred_at=BASE, node="n1", ready=False, ready_changed_at=BASE - HOUR
+    )  # fmt: skip
+    rows = posted(store, [*estate(), dead], [unplaced], [], HOUR)
+    states = {(key[5], key[6]) for key in rows if key[3] == "p1"}
+    assert states == {("held_down", None)}
+
+
+def test_an_instance_of_which_nobody_tells_the_number_is_unknown_by_that_and_not_by_its_counters(store: Store) -> None:
+    forget(store)
+    nameless = {**held(), "unit_kind": "mig", "unit_id": "MIG-9"}
+    facts = [*estate(), *(sample(minute, 0.9, 0.7, 0.2, gi=1) for minute in range(30))]
+    rows = posted(store, facts, [nameless], [], HOUR)
+    assert {(key[5], key[6]) for key in rows if key[3] == "p1" and key[5] != "held_starting"} == {
+        ("held_unknown", "instance")
+    }

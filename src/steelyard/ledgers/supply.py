@@ -3,8 +3,8 @@
 Identity, for each (place, grain) in GPU, memory and compute alike: ``supply = held + held_unplaced + reserved + in_suspense + free +
 unobserved``. ``overcommitted`` is a memo outside it: what holders asked beyond the place. Built in steps that stand as tables, each to be
 looked at by itself: ``dim.measured_hour`` (the samples, one bit a minute), ``dim.node_capacity`` (counted cards), ``dim.supply_site`` (places and
-when they have supply), ``dim.supply_stretch`` (stretches in which the state of a site does not change), ``dim.supply_piece`` (holdings, scaled
-and cut by those stretches); ``supply.sql`` cuts into grains and takes the balance.
+when they have supply), ``dim.supply_stretch`` (stretches in which the state of a site does not change), ``dim.supply_claim`` (holdings, scaled
+and cut by those stretches), ``dim.supply_room`` (what is left where holders lie on unknown cards), ``dim.supply_piece`` (what each takes); ``supply.sql`` cuts into grains and takes the balance.
 
 Rules that are decided here, beside ``definitions.md`` section 3:
 
@@ -17,7 +17,8 @@ Rules that are decided here, beside ``definitions.md`` section 3:
 - A holder whose share is not known holds its least; while it is there, the rest of the place is unobserved.
 - A place without a capacity basis has supply equal to what is held there (finding ``supply_unknown``), and so has a counted node at times for
   which nobody declares a count; a node whose cards are known one by one, and a cluster, only take a transfer: ``held_unplaced`` beside ``free``
-  and ``unobserved`` negative by the same amount.
+  and ``unobserved`` negative by the same amount. What it takes is free first, then unobserved, then out of service, never more than its cards have
+  left: over a node with its cards no account is negative. The rest is ``overcommitted``.
 - Nothing is posted further back than ``history_days_max`` before the latest evidence (default ten years), nor more than a day after it: stamps
   beyond are evidence of no time (finding ``stamp_implausible``), spans beyond are posted as far as they lie within (``span_not_posted``).
 - Amounts are floored once per holder, grain and class (account of the remainder, service of place and holder).

@@ -15,6 +15,7 @@ Attribution, best first, each second once: ``exclusive`` (all that a card used b
   ``used_gpu_us`` (max(1002, 1005), of ``used_of_gpu_us`` that the unit had in that time), ``sm_gpu_us`` (1002), ``dram_gpu_us`` (1005),
   ``engine_upper_gpu_us`` (1001, an upper bound), ``compute_upper_gpu_us`` (203, an upper bound: a kernel ran). ``used_basis`` is the best of them.
 - The counters of a GPU instance are relative to it: its amounts are of the card, times the instance's share.
+- While a process is proven to be that of a pod that holds nothing of the unit, nobody is its one holder.
 - Several holders of a part of a card: what each used of it is not known (no row says it), the card's own rows have all of it.
 - ``observed_us`` is the time in which memory was known, ``compute_observed_us`` that of 203. Amounts over no time are NULL with ``unknown_reason``;
   peak, 99th percentile (linear, floored to a MiB) and ``samples_count`` are of the samples themselves.
