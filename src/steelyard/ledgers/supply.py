@@ -4,7 +4,8 @@ Identity, for each (place, grain) in GPU, memory and compute alike: ``supply = h
 unobserved``. ``overcommitted`` is a memo outside it: what holders asked beyond the place. Built in steps that stand as tables, each to be
 looked at by itself: ``dim.measured_hour`` (the samples, one bit a minute), ``dim.node_capacity`` (counted cards), ``dim.supply_site`` (places and
 when they have supply), ``dim.supply_stretch`` (stretches in which the state of a site does not change), ``dim.supply_claim`` (holdings, scaled
-and cut by those stretches), ``dim.supply_room`` (what is left where holders lie on unknown cards), ``dim.supply_piece`` (what each takes); ``supply.sql`` cuts into grains and takes the balance.
+and cut by those stretches), ``dim.supply_room`` (what is left where holders lie on
+unknown cards), ``dim.supply_piece`` (what each takes); ``supply.sql`` cuts into grains and takes the balance.
 
 Rules that are decided here, beside ``definitions.md`` section 3:
 
