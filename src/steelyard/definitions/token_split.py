@@ -15,7 +15,10 @@ from steelyard.primitives.errors import InvariantError
 from steelyard.primitives.unknown import Unknown
 
 VERSION: Final = "1"
-FORMULA: Final = "weight = (prompt - cached) x 1 + cached x its weight + completion x its weight; parts = amount x weight / sum of weights, largest remainder"
+FORMULA: Final = (
+    "weight = (prompt - cached) x 1 + cached x its weight + completion x its weight; "
+    "parts = amount x weight / sum of weights, largest remainder"
+)
 
 PROMPT_PPM: Final = 1_000_000
 DECODE_PPM: Final = 4_000_000
