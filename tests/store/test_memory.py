@@ -23,6 +23,16 @@ def test_the_bound_holds_within_and_what_was_set_comes_back() -> None:
         assert limit(store) == before
 
 
+def test_a_limit_that_was_set_comes_back_and_does_not_shrink_from_time_to_time() -> None:
+    with Store.open_memory() as store:
+        store.execute("SET GLOBAL memory_limit = '3 GiB'")
+        before = limit(store)
+        for _time in range(5):
+            with memory_bounded(store, 512 << 20):
+                pass
+        assert limit(store) == before
+
+
 def test_a_lower_bound_is_not_raised() -> None:
     with Store.open_memory() as store:
         store.execute("SET GLOBAL memory_limit = '100MiB'")

@@ -20,7 +20,7 @@ _UNITS: Final = {"bytes": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "Ti
 
 @contextmanager
 def memory_bounded(store: Store, bytes_max: int) -> Iterator[None]:
-    """Within it the engine keeps to ``bytes_max``, or to less where it is set to less; afterwards to its default again."""
+    """Within it the engine keeps to ``bytes_max``, or to less where it is set to less; afterwards to what it was."""
     before = str(store.rows("SELECT current_setting('memory_limit')")[0][0])
     match = _LIMIT.match(before)
     if (
@@ -33,7 +33,8 @@ def memory_bounded(store: Store, bytes_max: int) -> Iterator[None]:
     try:
         yield
     finally:
-        store.execute("RESET GLOBAL memory_limit")
+        # The engine tells a limit cut to one digit: as much as may be cut is given back, so that it does not shrink from time to time.
+        _is_set(store, f"{float(match[1]) + 0.09:.2f} {match[2]}")
 
 
 def _is_set(store: Store, limit: str) -> bool:
