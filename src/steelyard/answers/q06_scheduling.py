@@ -191,7 +191,9 @@ def _of_limits(times: Sequence[KnownTime], window: Window, pending: Table) -> li
 
 def _doubled(reading: Reading, names: frozenset[str] | None) -> list[str]:
     rows = [row for row in reading.run("doubled_objects") if names is None or row["subject"] in names]
-    more = sum(row["objects_count"] - 1 for row in rows)
+    more = sum(
+        (row["objects_count"] or 2) - 1 for row in rows
+    )  # a finding that does not say how many says: more than one
     return (
         [
             _(
