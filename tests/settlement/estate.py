@@ -147,9 +147,6 @@ class PlainDocuments:
         return ["statement.csv"]
 
 
-NOW = FixedClock(at("12-02"))
-
-
 def closed(
     store: Store,
     directory: Path,

@@ -15,9 +15,9 @@ from steelyard.primitives.i18n import _, language
 from steelyard.primitives.instant import HOUR_US, Instant, Window, format_instant
 from steelyard.settlement import budgets, disputes
 from steelyard.settlement.assembly import Sheet, statements
-from steelyard.settlement.closing import CloseRequest, close_report, report_json, statement_row_json
+from steelyard.settlement.closing import CloseRequest, close_report, report_json
 from steelyard.settlement.control import ControlSpec, control_tables
-from steelyard.settlement.corrections import Correction, book_versions, closed_periods, corrections_due
+from steelyard.settlement.corrections import Correction, book_versions, corrections_due
 from steelyard.settlement.documents import Documents, Format
 from steelyard.settlement.drilling import drilled, find_line, line_facts
 from steelyard.settlement.notices import notices
@@ -308,18 +308,6 @@ class Views:
 
     def _notices(self, look: Look) -> dict[str, Any]:
         return {"notices": [each.to_json() for each in notices(self._store)]}
-
-    def closed_head(self, label: str, shadow: bool) -> dict[str, Any] | None:
-        """The heads of a closed period's statements with its hash; None where it is open."""
-        row = period_row(self._store, label, shadow)
-        if row is None or row.state != "closed":
-            return None
-        heads = [statement_row_json(each) for each in statement_rows(self._store, label) if each.shadow == shadow]
-        return {"manifest_sha256": row.manifest_sha256, "statements": heads}
-
-    def closed(self) -> Sequence[str]:
-        """The labels of closed periods."""
-        return [each.row.label for each in closed_periods(self._store, self._directory)]
 
 
 def _restatement(label: str, found: Sequence[Correction]) -> Listing:

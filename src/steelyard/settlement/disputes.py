@@ -7,7 +7,6 @@ The trick to know: nothing that is closed changes. An accepted dispute waits as 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -199,8 +198,3 @@ def _record(store: Store, dispute_id: str, now: Instant, actor: str, action: str
         "INSERT INTO store.dispute_event VALUES (?, make_timestamp(?::BIGINT), ?, ?, ?)",
         [dispute_id, now, actor, action, detail],
     )
-
-
-def opened_by(found: Sequence[dict[str, Any]]) -> str:
-    """Who opened a dispute, by its audit trail."""
-    return next(str(each["actor"]) for each in found if each["action"] == "opened")

@@ -15,7 +15,6 @@ from zoneinfo import ZoneInfo
 from steelyard.primitives.errors import UsageError
 from steelyard.primitives.i18n import _
 from steelyard.primitives.instant import (
-    DAY_US,
     HOUR_US,
     MINUTE_US,
     DurationUs,
@@ -96,11 +95,6 @@ def day_starts(window: Window, zone: str) -> Sequence[Instant]:
     while (start := _midnight(day := day + timedelta(days=1), zone)) < window.end:
         found.append(start)
     return found
-
-
-def days_count(window: Window) -> int:
-    """Whole days of a window, rounded: a day on which clocks are set is one too."""
-    return round(window.duration_us / DAY_US)
 
 
 def _midnight(day: date, zone: str) -> Instant:

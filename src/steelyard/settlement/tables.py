@@ -17,7 +17,7 @@ import msgspec
 
 from steelyard.definitions.models import model_tokens
 from steelyard.primitives.errors import InvariantError
-from steelyard.primitives.instant import Instant, Window
+from steelyard.primitives.instant import Instant
 from steelyard.settlement.periods import PeriodRules
 from steelyard.store import Store
 from steelyard.store.rewriting import quoted
@@ -162,9 +162,3 @@ def drop(store: Store, name: str) -> None:
     )
     for (kind,) in found:
         store.execute(f"DROP {'VIEW' if kind == 'VIEW' else 'TABLE'} {name}")
-
-
-def span_of(store: Store) -> Window:
-    """From the first to the last instant of the epochs."""
-    start, end = store.rows("SELECT epoch_us(min(from_at)), epoch_us(max(to_at)) FROM settling_epoch")[0]
-    return Window(start, end)
