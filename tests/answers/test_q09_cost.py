@@ -11,7 +11,7 @@ import pytest
 from steelyard.answers.contract import Answer
 from steelyard.answers.cost_lines import CostLine
 from steelyard.answers.cost_series import CostSeries, cost_series
-from steelyard.answers.cost_tables import unpriced_table, unpriced_us
+from steelyard.answers.cost_tables import beyond_capacity_us, unpriced_table, unpriced_us
 from steelyard.definitions.money import MoneyPolicy
 from steelyard.primitives.errors import UsageError
 from steelyard.primitives.unknown import Unknown
@@ -300,10 +300,19 @@ def test_monitoring_is_told_the_last_day_by_account_and_what_has_no_price() -> N
 
 
 def test_what_is_held_where_no_capacity_is_known_is_unpriced_once_and_the_idle_below_0_is_told() -> None:
-    record = {"cluster": "default", "pod_uid": None, "node": "n9", "model": None}
+    record = {
+        "cluster": "default",
+        "pod_uid": None,
+        "node": "n9",
+        "model": None,
+        "place_kind": "node",
+        "place_id": "n9",
+    }
     hour = 3_600_000_000
     held = CostLine(record, "tenant", amount_us=24 * hour, granted_us=24 * hour, reasons={("cost", "model unknown")})
     against = CostLine(record, "idle", amount_us=-24 * hour, reasons={("cost", "model unknown")})
-    assert unpriced_us([held, against]) == 24 * hour
+    assert unpriced_us([held, against]) == beyond_capacity_us([held, against]) == 24 * hour
+    taken = CostLine(record, "reserved_unused", amount_us=30 * hour)
+    assert beyond_capacity_us([held, taken, against]) == 0, "what was moved to an owner is of a capacity that is known"
     table, _left = unpriced_table([held, against])
     assert [row[:2] + row[5:6] for row in table.rows] == [("cost", "model unknown", 24)]

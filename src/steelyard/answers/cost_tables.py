@@ -91,6 +91,16 @@ def unpriced_us(lines: Iterable[CostLine]) -> int:
     return sum(max(0, line.amount_us - line.priced_us) for line in lines)
 
 
+def beyond_capacity_us(lines: Iterable[CostLine]) -> int:
+    """GPU-time that stands against the idle time of places of which no capacity is known: they have no supply, and idle below 0."""
+    sums: dict[tuple[str, str, str], tuple[int, int]] = {}
+    for line in lines:
+        place = (line.record["cluster"], line.record["place_kind"], line.record["place_id"])
+        whole, idle = sums.get(place, (0, 0))
+        sums[place] = (whole + line.amount_us, idle + (line.amount_us if line.account == "idle" else 0))
+    return sum(-idle for whole, idle in sums.values() if whole <= 0 and idle < 0)
+
+
 def costs_table(lines: Iterable[CostLine], by: Sequence[Dimension], idle_sharing: str) -> Table:
     """Both books, GPU-hours and use by the dimensions and the currency. ``idle_sharing``: the policy; with ``none`` the column has no value."""
     rows: list[Sequence[Value]] = []

@@ -29,7 +29,7 @@ from steelyard.answers.cost_lines import (
     total,
     whole_grains,
 )
-from steelyard.answers.cost_tables import MONEY, hours, money, seen_us, unpriced_us, why_unpriced
+from steelyard.answers.cost_tables import MONEY, beyond_capacity_us, hours, money, seen_us, unpriced_us, why_unpriced
 from steelyard.answers.dimensions import Dimension, Filter
 from steelyard.answers.lines import parameter_of
 from steelyard.answers.narrowing import names_shown
@@ -343,12 +343,12 @@ def _blind_spots(
                 hours=f"{float(hours(unpriced)):.3f}"
             )
         )
-    against = sum(line.amount_us for line in lines if line.account == "idle" and line.amount_us < 0)
+    against = beyond_capacity_us(lines)
     if against:
         spots.append(
             _(
                 "the capacity of some places is not known: {hours} GPU-h that are held there stand against idle, which is below 0 by them"
-            ).format(hours=f"{float(hours(-against)):.3f}")
+            ).format(hours=f"{float(hours(against)):.3f}")
         )
     if total(lines, "provisional_micro"):
         spots.append(_("some prices are provisional: what stands on them will be restated"))
