@@ -11,7 +11,7 @@ import pytest
 from steelyard.answers.contract import Answer
 from steelyard.answers.cost_lines import CostLine
 from steelyard.answers.cost_series import CostSeries, cost_series
-from steelyard.answers.cost_tables import beyond_capacity_us, unpriced_table, unpriced_us
+from steelyard.answers.cost_tables import beyond_capacity_us, effective_basis, unpriced_table, unpriced_us
 from steelyard.definitions.money import MoneyPolicy
 from steelyard.primitives.errors import UsageError
 from steelyard.primitives.unknown import Unknown
@@ -316,3 +316,15 @@ def test_what_is_held_where_no_capacity_is_known_is_unpriced_once_and_the_idle_b
     assert beyond_capacity_us([held, taken, against]) == 0, "what was moved to an owner is of a capacity that is known"
     table, _left = unpriced_table([held, against])
     assert [row[:2] + row[5:6] for row in table.rows] == [("cost", "model unknown", 24)]
+
+
+@pytest.mark.parametrize(
+    ("pathed", "unseen", "basis"),
+    [(1_000, 50, "invoice"), (1_000, 51, "showback"), (999, 0, "showback"), (0, 0, "showback")],
+)
+def test_effective_cost_is_for_an_invoice_only_where_all_is_measured_alone_for_95_percent_of_the_time(
+    pathed: int, unseen: int, basis: str
+) -> None:
+    seen = CostLine({}, "tenant", granted_us=1_000, pathed_us=pathed, used_us=100, used_upper_us=100 + unseen)
+    assert effective_basis([seen]) == basis
+    assert effective_basis([CostLine({}, "idle", amount_us=5)]) is None
