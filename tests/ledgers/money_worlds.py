@@ -323,7 +323,10 @@ def rows_of(store: Store, ledger: Ledger, world: MoneyWorld) -> list[Row]:
     """What the ledger's model yields, in two windows."""
     prepare_ledger(store, ledger)
     low, high = BASE - 400 * HOUR, BASE + 400 * HOUR
-    span = store.rows("SELECT min(epoch_us(grain_at)), max(epoch_us(grain_at)) FROM ledger.supply")[0]
+    span = store.rows(
+        "SELECT min(epoch_us(grain_at)), max(epoch_us(grain_at)) "
+        "FROM (SELECT grain_at FROM ledger.supply UNION ALL SELECT grain_at FROM ledger.excess) AS grain"
+    )[0]
     if span[0] is not None:
         low, high = span[0] // HOUR * HOUR, span[1] // HOUR * HOUR + HOUR
     cut = min(max(world.cut, low), high)
