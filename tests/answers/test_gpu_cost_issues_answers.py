@@ -95,7 +95,7 @@ def test_opencost_2901_every_way_to_ask_yields_the_same_sum(dimension: str) -> N
 
 @pytest.mark.parametrize(
     ("thread", "price", "reason"),
-    [("opencost/opencost#1726", None, "price not known"), ("opencost/opencost#2215", "no line", "no price")],
+    [("opencost/opencost#1726", None, "price not known"), ("opencost/opencost#2215", "no line", "model unknown")],
 )
 def test_a_missing_price_is_unpriced_with_the_reason_and_never_0(thread: str, price: object, reason: str) -> None:
     assert thread in THREADS

@@ -295,7 +295,7 @@ def test_monitoring_is_told_the_last_day_by_account_and_what_has_no_price() -> N
     assert "cost_unpriced" not in printed
     unpriced = cost_series(opened([*story(), *book(line("cost", "cost", 1_000_000, model="T4"))]))
     assert unpriced.costs == {}
-    assert unpriced.unpriced["default", "cost", "no price"] == 48 * 3_600_000_000
+    assert unpriced.unpriced["default", "cost", "model unknown"] == 48 * 3_600_000_000
     assert cost_series(opened([watched(), *cards()])) == CostSeries()
 
 

@@ -215,7 +215,7 @@ def _account_order(item: tuple[tuple[str, str | None], Sequence[CostLine]]) -> t
 _ACTIONS: Final[Mapping[str, Callable[[], str]]] = {
     NO_BOOK: lambda: _("import a price book (`steelyard prices import FILE`)"),
     "no price": lambda: _("add a line for this model, unit kind and commitment to the price book"),
-    "model unknown": lambda: _("import the inventory of these nodes (`nvidia-smi -q -x`), or price the node's cards by a line without a model"),
+    "model unknown": lambda: _("name this model in the price book; where none is told, import the inventory of these nodes (`nvidia-smi -q -x`)"),
     "price not known": lambda: _("put the amount into the line of the price book that says it is not known"),
     "price ambiguous": lambda: _("make one of the two lines more specific: they name the same cards equally closely"),
     "price implausible": lambda: _("correct the amount in the price book"),
