@@ -125,9 +125,10 @@ class Episode:
             return f"kubectl get {pod} -o jsonpath='{{.metadata.annotations}}{{.spec.containers[*].resources}}'"
         if self.rule == "exposed":
             return f"kubectl get {pod} -o jsonpath='{{.spec.containers[*].env}}{{.spec.containers[*].securityContext}}{{.spec.volumes}}'"
-        start = self.started_us // SECOND_US * SECOND_US
+        start = format_instant(self.started_us // SECOND_US * SECOND_US)
+        end = format_instant(second_after(int(self.row["known_us"])))
         return (
-            f"steelyard reconcile --from {format_instant(start)} --to {format_instant(second_after(int(self.row['known_us'])))} --where {shlex.quote(f'pod={self.name}')}"
+            f"steelyard reconcile --from {start} --to {end} --where {shlex.quote(f'pod={self.name}')}"
             if self.rule in ("memory", "compute")
             else f"kubectl get {pod} -o wide; nvidia-smi --query-compute-apps=gpu_uuid,pid,used_memory --format=csv"
         )

@@ -45,7 +45,7 @@ COLUMNS: Final = (
 
 
 def gpus_not_told(refused: bool | None = None) -> str:
-    """Why it is not known how many cards a request asks for: it names none, parts of cards, or an amount that was ``refused`` (None: not looked up)."""
+    """Why it is not known how many cards a request asks for: it names none, parts of cards, or one that was ``refused`` (None: not looked up)."""
     if refused:
         return _(
             "the amount that it states was refused: it is no number that there can be (finding quantity_malformed)"
