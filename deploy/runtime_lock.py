@@ -66,12 +66,17 @@ def part(lock: str, roots: Iterable[str]) -> str:
 def main(arguments: list[str]) -> int:
     """Write the part of the lock beside this folder; 2 where that cannot be done, with one line why."""
     parser = argparse.ArgumentParser(description="The part of requirements.lock that some packages need.")
-    parser.add_argument("roots", nargs="*", metavar="PACKAGE", help="default: what pyproject.toml and its extras agent and report name")
+    parser.add_argument(
+        "roots", nargs="*", metavar="PACKAGE", help="default: what pyproject.toml and its extras agent and report name"
+    )
     parser.add_argument("--to", required=True, type=Path, metavar="FILE")
     asked = parser.parse_args(arguments)
     try:
         project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-        roots = asked.roots or [*project["dependencies"], *(each for name in EXTRAS for each in project["optional-dependencies"][name])]
+        roots = asked.roots or [
+            *project["dependencies"],
+            *(each for name in EXTRAS for each in project["optional-dependencies"][name]),
+        ]
         asked.to.write_text(part((ROOT / "requirements.lock").read_text(encoding="utf-8"), roots), encoding="utf-8")
     except (OSError, ValueError, KeyError) as error:
         print(f"{parser.prog}: {error}", file=sys.stderr)

@@ -40,7 +40,9 @@ def test_an_answer_is_the_documented_json(served: World) -> None:
         assert answer["question"] == entry.name
         assert answer["explain"]
         table = next(
-            table for table in answer["tables"] if table["name"] in ("groups", "consumption", "states", "waits", "costs")
+            table
+            for table in answer["tables"]
+            if table["name"] in ("groups", "consumption", "states", "waits", "costs")
         )
         assert [column["name"] for column in table["columns"]][:3] == ["tenant", second, third]
 
@@ -195,6 +197,12 @@ def test_the_description_names_every_route_with_its_roles(served: World) -> None
             "fragmentation",
             "fits",
             "rightsize",
+            "prices",
+            "prices/diff",
+            "prices/unpriced",
+            "rates",
+            "tenancy",
+            "tenancy/check",
             "why",
             "why/{name}",
             "why/{namespace}/{name}",

@@ -62,6 +62,11 @@ def test_no_dimension_shows_the_other_tenant(both: World, entry: Entry, dimensio
         )
         if dimension == "tenant":
             problem(response, 403, "forbidden")
+        if (
+            response.status_code == 422
+        ):  # a word that is none of a closed list: the refusal repeats what was asked, once
+            assert response.text.count(THEIRS) == value.count(THEIRS)
+            continue
         assert THEIRS not in response.text
 
 
