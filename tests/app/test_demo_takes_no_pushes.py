@@ -29,10 +29,10 @@ def answers(folder: Path, path: str, content: bytes) -> tuple[httpx.Response, in
     with Store.open_memory() as store:
         loop = CollectionLoop(store, (), lambda store: 0, clock, CollectionSpec())
         server = DirectoryServer(folder, settings, clock)
-        further = server._further(
-            store, loop, BackfillJobs(store, settings, clock)
-        )  # what serve mounts, without its sockets
         served = Served(store, folder, settings, clock)
+        further = server._further(  # what serve mounts, without its sockets
+            store, loop, BackfillJobs(store, settings, clock), served.tokens
+        )
         app = create(served.ports(NoCollectors(), folder), clock, further)
         token = served.tokens.create("ci", "operator", None).secret
 

@@ -20,10 +20,12 @@ WHERE grain_at >= make_timestamp($from_us)
 GROUP BY cluster, place_kind, place_id, node, device_uuid, pod_uid, account;
 
 -- name: estate
+-- A cluster as a place has no cards of its own: what is supplied there is booked equal to what is held, and covers nothing.
 SELECT cluster, account, CAST(sum(amount_gpu_us) AS DECIMAL(38, 0)) AS amount_gpu_us
 FROM ledger.supply
 WHERE grain_at >= make_timestamp($from_us)
     AND grain_at < make_timestamp($to_us)
+    AND NOT (account = 'supply' AND place_kind = 'cluster')
 GROUP BY cluster, account
 ORDER BY cluster, account;
 

@@ -311,12 +311,13 @@ def _residuals(reading: Reading, reader: CostReader) -> list[Figure]:
 
 
 def _coverage(lines: Sequence[CostLine]) -> float | Unknown:
-    """Observed part of the supply that is asked about."""
-    supply = total(lines, "amount_us")
+    """Observed part of the supply that is asked about. A cluster as a place has no cards of its own: what is supplied there is booked equal to what
+    is held, and covers nothing."""
+    supply = sum(line.amount_us for line in lines if line.record["place_kind"] != "cluster")
     if supply <= 0:
-        return Unknown(_("no time of what is asked about is booked"))
+        return Unknown(_("no card of this estate is known"))
     unobserved = sum(line.amount_us for line in lines if line.account == "unobserved")
-    return max(0.0, float(Fraction(supply - unobserved, supply)))
+    return float(Fraction(supply - unobserved, supply))
 
 
 def _unknown(reason: Unknown) -> Parts:
