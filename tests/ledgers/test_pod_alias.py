@@ -56,11 +56,14 @@ def test_a_process_of_a_static_pod_proves_the_holding_of_its_mirror_pod(key: str
 
 def test_a_label_of_an_exporter_corroborates_the_holder_that_it_names() -> None:
     assert held(label()) == "corroborated"
+    assert held(label(origin="monitor")) == "corroborated", (
+        "what a sharing layer's monitor counts of it is seen on the card"
+    )
     assert held(label(pod_uid="u1", pod=None)) == "corroborated"
 
 
 @pytest.mark.parametrize(
-    "more", [{"pod": "other"}, {"device_uuid": "GPU-b"}, {"minute": 2}, {"origin": "monitor"}, {"pod": None}], ids=str
+    "more", [{"pod": "other"}, {"device_uuid": "GPU-b"}, {"minute": 2}, {"origin": "scheduler"}, {"pod": None}], ids=str
 )
 def test_a_label_of_another_pod_card_time_or_kind_corroborates_nothing(more: dict[str, Any]) -> None:
     assert held(label(**more)) == "declared"

@@ -173,7 +173,7 @@ class Listed:
 def reason_text(reason: str) -> str:
     """Why something is unpriced, for a person."""
     told = {
-        "model unknown": _("the card's model is not known, and no line is for every model"),
+        "model unknown": _("no line names the card's model, or nobody tells it"),
         "no price": _("no line holds for it then"),
         "price ambiguous": _("two lines name it alike: it is not known which counts"),
         "price implausible": _("the line's price is beyond what can be one"),

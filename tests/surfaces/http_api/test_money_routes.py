@@ -128,7 +128,7 @@ def test_what_no_line_prices_is_told_with_the_reason(served: World) -> None:
     post(served, "/prices", b"side,model,currency,price,per\ncharge,,USD,1,hour\ncost,NO-SUCH-MODEL,USD,1,hour\n")
     (table,) = served.get("/prices/unpriced").json()["tables"]
     assert {row[0] for row in table["rows"]} == {"cost"}
-    assert all(row[4] == "no line holds for it then" and row[6] > 0 for row in table["rows"])
+    assert all(row[4] == "no line names the card's model, or nobody tells it" and row[6] > 0 for row in table["rows"])
 
 
 def test_a_corrected_rate_counts_from_its_day_and_the_wrong_one_cannot_come_back(served: World) -> None:
