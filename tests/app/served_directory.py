@@ -86,6 +86,11 @@ def serving(
     ) as process:
         try:
             yield Running(process, _announced(process))
+        except AssertionError as error:  # the other half of the story stands in the server's log
+            process.kill()
+            _out, errors = process.communicate()
+            error.add_note(f"the server said: {errors.decode(errors='replace')}")
+            raise
         finally:
             if process.poll() is None:
                 process.kill()

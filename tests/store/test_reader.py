@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import duckdb
@@ -85,3 +85,39 @@ def test_a_writer_of_another_thread_waits_for_the_transaction_and_a_reader_does_
         writer.join(60)
     assert order == ["first", "second"]
     assert names(store) == ["first", "second"]
+
+
+@pytest.mark.parametrize(
+    "look",
+    [
+        names,
+        lambda store: [row["node"] for row in store.records("SELECT node FROM fact.node")],
+        lambda store: store.columns("SELECT node FROM fact.node")["node"],
+    ],
+)
+def test_a_statement_outside_any_transaction_is_no_part_of_another_threads(
+    store: Store, look: Callable[[Store], list[str]]
+) -> None:
+    inside, asked = threading.Event(), threading.Event()
+    found: list[list[str]] = []
+
+    def taken_back() -> None:
+        with pytest.raises(ZeroDivisionError), store.transaction():
+            store.append([node("never")])
+            inside.set()
+            assert asked.wait(60)
+            for _again in range(20):
+                store.rows("SELECT node FROM fact.node")
+            raise ZeroDivisionError
+
+    def outside() -> None:
+        assert inside.wait(60)
+        asked.set()
+        found.append(look(store))
+
+    threads = [threading.Thread(target=work) for work in (taken_back, outside)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert found == [[]]

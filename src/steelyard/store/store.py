@@ -42,7 +42,8 @@ _SETTINGS: Final = {"autoinstall_known_extensions": "false", "autoload_known_ext
 class Store:
     """One open data directory; one process writes at a time.
 
-    Threads that share a store write inside ``transaction`` (``append`` does), where they queue, and read through ``reader``.
+    Threads that share a store write inside ``transaction`` (``append`` does), where they queue, and read through ``reader``. A statement outside
+    both waits until another thread's transaction has ended: the engine would take it for a part of that one.
     """
 
     def __init__(self, connection: duckdb.DuckDBPyConnection, path: Path | None = None) -> None:
@@ -324,12 +325,12 @@ class Store:
 
     def rows(self, sql: str, parameters: Sequence[object] | Mapping[str, object] = ()) -> list[tuple[Any, ...]]:
         """The result as tuples; TIMESTAMP as naive UTC datetime, DECIMAL as Decimal."""
-        with failures_told():
+        with self._writing, failures_told():
             return self._run(sql, parameters).fetchall()
 
     def records(self, sql: str, parameters: Sequence[object] | Mapping[str, object] = ()) -> list[dict[str, Any]]:
         """The result as one dict per row, keyed by column name."""
-        with failures_told():
+        with self._writing, failures_told():
             result = self._run(sql, parameters)
             names = [column[0] for column in result.description or ()]
             return [dict(zip(names, row, strict=True)) for row in result.fetchall()]
@@ -339,13 +340,14 @@ class Store:
 
         For text, integers and truth values; a DECIMAL comes as a float, a TIMESTAMP without its type.
         """
-        with failures_told():
+        with self._writing, failures_told():
             found = self._run(sql, parameters).fetchnumpy()
             return {name: cells.tolist() for name, cells in found.items()}
 
     def execute(self, sql: str, parameters: Sequence[object] | Mapping[str, object] = ()) -> None:
         """Run one or several statements and drop the result."""
-        self._run(sql, parameters)
+        with self._writing:
+            self._run(sql, parameters)
 
     def load_rows(self, table: str, columns: Sequence[tuple[str, str]], rows: Sequence[Sequence[object]]) -> None:
         """Create or replace ``table`` (such as ``dim.tenant_rule``) with ``columns`` (name, SQL type) and ``rows``.
@@ -358,12 +360,13 @@ class Store:
                 raise InvariantError(f"no identifier: {name!r}")
         cells = list(zip(*rows, strict=True)) if rows else [()] * len(columns)
         arrays = [_array(values, sql_type) for (_name, sql_type), values in zip(columns, cells, strict=True)]
-        self._connection.register(BATCH, pa.table(arrays, names=[name for name, _type in columns]))
-        try:
-            select = ", ".join(f'"{name}"::{sql_type} AS "{name}"' for name, sql_type in columns)
-            self.execute(f"CREATE OR REPLACE TABLE {table} AS SELECT {select} FROM {BATCH}")
-        finally:
-            self._let_go_of_batch()
+        with self._writing:
+            self._connection.register(BATCH, pa.table(arrays, names=[name for name, _type in columns]))
+            try:
+                select = ", ".join(f'"{name}"::{sql_type} AS "{name}"' for name, sql_type in columns)
+                self.execute(f"CREATE OR REPLACE TABLE {table} AS SELECT {select} FROM {BATCH}")
+            finally:
+                self._let_go_of_batch()
 
     def close(self) -> None:
         """Let go of the file, once a transaction that is under way has ended. Twice is harmless."""
