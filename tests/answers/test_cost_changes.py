@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from steelyard.answers.cost_changes import ChangeRule, changes_part, whole_days
+from steelyard.answers.cost_changes import changes_part, whole_days
 from steelyard.answers.cost_lines import DailyCost
 from steelyard.answers.dimensions import Dimension
+from steelyard.definitions.cost_change import ChangeRule
 from steelyard.primitives.instant import DAY_US, HOUR_US, Window, format_instant
 from tests.answers.cost_story import FIRST, SECOND, ask, at, book, cards, figure, line, pod, rows, standard, watched
 

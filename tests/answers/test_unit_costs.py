@@ -5,9 +5,12 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Any
 
+import msgspec
 import pytest
 
 from steelyard.answers.contract import Answer
+from steelyard.definitions.money import MoneyPolicy
+from steelyard.definitions.token_split import TokenWeights
 from steelyard.facts.base import Fact
 from steelyard.facts.gang import Gang
 from steelyard.facts.service_use import ServiceUse
@@ -41,10 +44,10 @@ def use(
     )  # fmt: skip
 
 
-def served(*uses: ServiceUse, prices: list[Fact] | None = None) -> Answer:
+def served(*uses: ServiceUse, prices: list[Fact] | None = None, policy: MoneyPolicy | None = None) -> Answer:
     """The first card serves all month: it costs 720 and is charged at 1,440."""
     chat = pod("team-b/chat-1", "11-01", None, FIRST, workload=("Deployment", "chat"))
-    return ask([watched(), *cards(), *chat, *uses, *(prices or book())])
+    return ask([watched(), *cards(), *chat, *uses, *(prices or book())], policy)
 
 
 def units(result: Answer) -> dict[str, dict[str, Any]]:
@@ -73,7 +76,7 @@ def test_prefill_and_decode_stand_apart_and_sum_to_the_service() -> None:
 
 
 def test_callers_bear_what_their_tokens_weigh_to_the_millionth() -> None:
-    result = served(use("a", 100, 0), use("b", 100, 100), use("c", 300, 0, cached=300), use("d", 7, 1))
+    result = served(use("a", 100, 0, 0), use("b", 100, 100, 0), use("c", 300, 0, 300), use("d", 7, 1, 0))
     found = {row["caller"]: row for row in rows(result, "callers")}
     whole = 100 + 500 + 30 + 11
     assert {name: row["share_of_tokens"] for name, row in found.items()} == pytest.approx(
@@ -85,12 +88,43 @@ def test_callers_bear_what_their_tokens_weigh_to_the_millionth() -> None:
 
 
 def test_a_caller_that_is_not_named_or_not_counted_is_unattributed() -> None:
-    result = served(use("a", 100, 0), use(None, 100, 0), use("b", None, 100))
-    found = {row["caller"]: row["cost"] for row in rows(result, "callers")}
-    assert set(found) == {"a", "unattributed"}
-    assert sum(found.values()) == 720
-    reason = figure(result, "cost_per_million_tokens")
-    assert reason == Unknown("1 rows of the gateway do not tell their tokens")
+    result = served(use("a", 100, 0), use(None, 300, 0))
+    assert {row["caller"]: row["cost"] for row in rows(result, "callers")} == {"a": 180, "unattributed": 540}
+
+
+@pytest.mark.parametrize("untold", [use("b", None, 100), use("b", 100, None), use(None, None, 100), use("a", None, 7)])
+def test_tokens_that_one_row_does_not_tell_are_not_0_and_leave_all_of_the_service_unattributed(
+    untold: ServiceUse,
+) -> None:
+    result = served(use("a", 100, 0), untold)
+    (row,) = rows(result, "callers")
+    assert (row["caller"], row["cost"], row["charge"]) == ("unattributed", 720, 1_440)
+    assert row["prompt_tokens" if untold.prompt_tokens is None else "completion_tokens"] == Unknown(
+        "not told by the gateway"
+    )
+    reason = Unknown("1 rows of the gateway do not tell their tokens")
+    assert figure(result, "cost_per_million_tokens") == reason
+    (unit,) = rows(result, "unit_costs")
+    assert (unit["unit"], unit["quantity"], unit["cost"], unit["cost_per_unit"]) == (
+        "million_tokens",
+        reason,
+        720,
+        reason,
+    )
+
+
+def test_a_log_that_was_exported_again_replaces_the_row_and_is_not_added_to_it() -> None:
+    first = use("a", 100, 0)
+    again = msgspec.structs.replace(first, completion_tokens=50, observed_at=first.observed_at + 1)
+    for order in ((first, again), (again, first)):
+        (row,) = rows(served(*order, use("b", 100, 0)), "callers")[:1]
+        assert (row["prompt_tokens"], row["completion_tokens"], row["cost"]) == (100, 50, 540)
+
+
+def test_the_weights_of_tokens_are_the_sites_to_set() -> None:
+    even = MoneyPolicy(token_weights=TokenWeights(decode_ppm=1_000_000))
+    result = served(use("a", 100, 0), use("b", 0, 100), policy=even)
+    assert [row["cost"] for row in rows(result, "callers")] == [360, 360]
 
 
 def test_the_tenant_of_a_caller_counts_before_its_key() -> None:

@@ -9,7 +9,9 @@ from pydantic import ValidationError
 
 from steelyard.app.posting import posting_parameters
 from steelyard.app.settings import Settings
+from steelyard.definitions.cost_change import ChangeRule
 from steelyard.definitions.money import MoneyPolicy
+from steelyard.definitions.token_split import TokenWeights
 from steelyard.primitives.instant import MINUTE_US
 
 
@@ -26,11 +28,14 @@ def test_each_setting_reaches_the_ledgers_and_globs_become_patterns() -> None:
         "platform_start_minutes": 20,
         "dedicated": [{"node": "h100_*", "tenant": "vision"}],
         "commitments": [{"node": "spot-*", "commitment": "spot"}],
+        "services": {"decode_weight": 2, "cached_weight": 0.5},
+        "anomaly": {"days": 14, "days_least": 5, "percent": 12.5, "least": 0.5},
     }
     policy = posting_parameters(Settings.model_validate({"money": table})).money
     assert policy == MoneyPolicy(
-        "bind", "charged", "charged", "even", (("h100!_%", "vision"),), (("spot-%", "spot"),), 20 * MINUTE_US
-    )
+        "bind", "charged", "charged", "even", (("h100!_%", "vision"),), (("spot-%", "spot"),), 20 * MINUTE_US,
+        TokenWeights(2_000_000, 500_000), ChangeRule(14, 5, 125_000, 500_000),
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -44,6 +49,8 @@ def test_each_setting_reaches_the_ledgers_and_globs_become_patterns() -> None:
         {"dedicated": [{"node": "n1"}]},
         {"commitments": [{"node": "n1", "commitment": "cheap"}]},
         {"charge": "running"},
+        {"anomaly": {"days": 2, "days_least": 3}},
+        {"anomaly": {"percent": "NaN"}},
     ],
 )
 def test_what_is_no_policy_is_refused(table: dict[str, Any]) -> None:

@@ -13,6 +13,7 @@ import pytest
 
 from steelyard.facts.base import Fact
 from steelyard.facts.finding import Finding
+from steelyard.facts.service_use import ServiceUse
 from steelyard.primitives.errors import StoreDamaged, UsageError
 from steelyard.primitives.instant import HOUR_US
 from steelyard.settlement.blockers import NEVER_WAIVED
@@ -187,6 +188,11 @@ BLOCKED: dict[str, list[Fact]] = {
     "nothing_posted": [watched(), *cards(), *pod("team-a/train", "11-01", "11-02")],
     "unpriced": [watched(), *cards(), *pod("team-a/train", "11-01", "11-02"), *book(charge=None)],
     "provisional_prices": [watched(), *cards(), *pod("team-a/train", "11-01", "11-02"), *book(provisional=True)],
+    "tokens_untold": [
+        *story(),
+        ServiceUse(source="x", natural_key="x", occurred_at=at("11-05"), observed_at=at("11-05"), service="team-a/chat", caller="b",
+                   started_at=at("11-05"), ended_at=at("11-06"), prompt_tokens=7),
+    ],
     "coverage_low": [watched("11-01", "11-20"), watched("12-01", "12-02"), *cards(), *book()],
     "late_sources": [
         watched(), *cards(), *book(), *pod("team-a/train", "11-01", "11-02"),

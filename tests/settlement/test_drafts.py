@@ -227,7 +227,6 @@ def test_a_services_charge_is_split_to_its_callers_and_the_sum_stays() -> None:
                 used("team-b", 1_000, 100),
                 used("team-c", 300, 0),
                 used(None, 7, 7),
-                used("team-d", None, 9, "11-04"),
             ],
         )
         store.execute("UPDATE dim.pod SET workload_name = 'chat' WHERE pod_uid = 'chat-1'")
@@ -239,11 +238,21 @@ def test_a_services_charge_is_split_to_its_callers_and_the_sum_stays() -> None:
     assert costs[0] == costs[1]
     owner = [line for line in split["team-a"].lines if line.kind == "service_share"]
     assert owner[0].amount_micro == -micro(480)
-    # prompt 1, decoded 4: 1,400 of team-b, 300 of team-c, 35 + 36 of nobody that can be named
+    # prompt 1, decoded 4: 1,400 of team-b, 300 of team-c, 35 of nobody that can be named
     unattributed = [line for line in owner if line.reason == "unattributed"]
-    assert [line.amount_micro for line in unattributed] == [micro(480) * 71 // 1_771]
-    assert split["team-c"].amount_micro in (micro(480) * 300 // 1_771, micro(480) * 300 // 1_771 + 1)
-    assert "team-d" not in split
+    assert [line.amount_micro for line in unattributed] == [micro(480) * 35 // 1_735]
+    assert split["team-c"].amount_micro in (micro(480) * 300 // 1_735, micro(480) * 300 // 1_735 + 1)
+
+
+def test_a_service_of_which_a_row_does_not_tell_its_tokens_is_split_to_nobody_and_says_so() -> None:
+    with Store.open_memory() as store:
+        posted(store, [*serving(), used("team-b", 1_000, 100), used("team-d", None, 9, "11-04")])
+        store.execute("UPDATE dim.pod SET workload_name = 'chat' WHERE pod_uid = 'chat-1'")
+        found = drafts(store)
+    assert {name: each.amount_micro for name, each in found.items()} == {"team-a": micro(480), "team-b": micro(12)}
+    shares = [line for line in found["team-a"].lines if line.kind == "service_share"]
+    assert [(line.amount_micro, line.reason) for line in shares] == [(-micro(480), None), (micro(480), "unattributed")]
+    assert "1 rows do not tell their tokens" in shares[1].description
 
 
 def test_a_service_without_callers_stays_with_its_owner() -> None:

@@ -14,11 +14,11 @@ from typing import Final
 
 from steelyard.answers.contract import Column, Series, Table, Value
 from steelyard.answers.cost_lines import DailyCost
-from steelyard.answers.cost_tables import MICRO, MONEY, hours, money
+from steelyard.answers.cost_tables import MONEY, hours, money
 from steelyard.answers.dimensions import Dimension
 from steelyard.definitions import cost_change
-from steelyard.definitions.cost_change import NOTHING, Spent, decomposed
-from steelyard.definitions.money import WHOLE_PPM
+from steelyard.definitions.cost_change import NOTHING, ChangeRule, Spent, decomposed
+from steelyard.definitions.money import MICRO, WHOLE_PPM
 from steelyard.primitives.i18n import _
 from steelyard.primitives.instant import DAY_US, Instant, Window, format_instant
 
@@ -40,17 +40,6 @@ CHANGE_COLUMNS: Final = (
     Column("reason"),
     Column("is_anomaly"),
 )
-
-
-@dataclass(frozen=True, slots=True)
-class ChangeRule:
-    """When a day is an anomaly: it differs from the mean of the ``days`` days before (of at least ``days_least``) by ``ratio_ppm`` of that mean or
-    more, and by ``least_micro`` of its currency or more."""
-
-    days: int = 7
-    days_least: int = 3
-    ratio_ppm: int = 250_000
-    least_micro: int = 10 * MICRO
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,14 +14,13 @@ from steelyard.answers.contract import Column, Table, Value
 from steelyard.answers.cost_lines import ACCOUNTS, NO_BOOK, CostLine, Reason, grouped, total
 from steelyard.answers.dimensions import Dimension
 from steelyard.answers.narrowing import names_shown
-from steelyard.definitions.money import WHOLE_PPM
+from steelyard.definitions.money import MICRO, WHOLE_PPM
 from steelyard.primitives.i18n import _
 from steelyard.primitives.instant import HOUR_US
 from steelyard.primitives.unknown import Unknown
 
 MONEY: Final = "money"
 """The unit of money: a whole unit of the row's currency."""
-MICRO: Final = 1_000_000
 COVERAGE_MIN_PPM: Final = 950_000
 """Coverage of use from which on an effective cost may enter an invoice."""
 LISTED_MAX: Final = 1_000

@@ -16,7 +16,7 @@ from typing import Final
 
 from steelyard.answers import cost_changes, cost_tables, cost_waste, dimensions, grounds, idle_sharing, unit_costs
 from steelyard.answers.contract import Answer, Evidence, Figure, Series, Table, Value
-from steelyard.answers.cost_changes import ChangeRule, ChangesPart
+from steelyard.answers.cost_changes import ChangesPart
 from steelyard.answers.cost_lines import (
     ACCOUNTS,
     NO_BOOK,
@@ -33,10 +33,12 @@ from steelyard.answers.cost_tables import MONEY, beyond_capacity_us, hours, mone
 from steelyard.answers.dimensions import Dimension, Filter
 from steelyard.answers.lines import parameter_of
 from steelyard.answers.narrowing import names_shown
-from steelyard.answers.reading import Reading, Rows
+from steelyard.answers.reading import Reading, Record, Rows
 from steelyard.answers.state_lines import StateLine
 from steelyard.definitions import money as money_definition
 from steelyard.definitions import normalised_gpu_hours, token_split
+from steelyard.definitions.cost_change import ChangeRule
+from steelyard.definitions.token_split import TokenWeights
 from steelyard.primitives.errors import UsageError
 from steelyard.primitives.i18n import _
 from steelyard.primitives.instant import INSTANT_MAX, Window, format_instant
@@ -84,7 +86,7 @@ class CostSpec:
     """Q9 as asked: ``window`` None = all known time; ``by`` groups (the tenant where nothing is said); ``where`` narrows (dimension or
     label -> value).
 
-    ``confined``: whoever asks may not learn which names exist beside its own. ``change``: which days are anomalies.
+    ``confined``: whoever asks may not learn which names exist beside its own.
     """
 
     window: Window | None = None
@@ -92,7 +94,6 @@ class CostSpec:
     where: Mapping[str, str] = field(default_factory=dict)
     explain: bool = False
     confined: bool = False
-    change: ChangeRule = field(default_factory=ChangeRule)
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,16 +146,17 @@ def answer(rows: Rows, spec: CostSpec) -> Answer:
         reading, whole, parameter, by_tree=bool(asked_names & set(TREE)), by_unit="unit_kind" in asked_names
     )
     lines = reader.lines()
-    policy = str(next((row["idle_sharing"] for row in reading.run("policy")), "none"))
+    decided = reading.run("policy")[0]
+    policy = str(decided["idle_sharing"])
     idle_sharing.share_idle(lines, policy)
     if not spec.confined:
         dimensions.require_known(where, (line.record for line in lines), reading)
     asked = asked_about(lines, where, reader.homes)
     booked = Window(int(span["first_us"]), min(int(span["last_us"]) + parameter.grain_us, known.end))
     of_books = _books(reading, reader, asked, by, policy)
-    changes = _changes(reader, where, by, spec.change, booked)
+    changes = _changes(reader, where, by, _change_rule(decided), booked)
     waste, waste_left = cost_waste.waste_table(_states(reader, where), asked.lines, lines)
-    units = unit_costs.unit_costs_part(reading, asked.lines, whole)
+    units = unit_costs.unit_costs_part(reading, asked.lines, whole, _token_weights(decided))
     left_out = {**of_books.left_out, **changes.left_out, "waste": waste_left, **units.left_out}
     parts = Parts(
         figures=[*of_books.figures, *units.figures],
@@ -181,6 +183,16 @@ def _states(reader: CostReader, where: Sequence[Filter]) -> list[StateLine]:
     if not reader.has_prices:
         return []
     return [line for line in reader.states() if not where or meets(line.record, where, reader.homes)]
+
+
+def _change_rule(decided: Record) -> ChangeRule:
+    """Which days are anomalies, as the site decided."""
+    return ChangeRule(*(int(decided[f"change_{name}"]) for name in ("days", "days_least", "ratio_ppm", "least_micro")))
+
+
+def _token_weights(decided: Record) -> TokenWeights:
+    """What tokens weigh, as the site decided."""
+    return TokenWeights(int(decided["decode_ppm"]), int(decided["cached_ppm"]))
 
 
 def _changes(

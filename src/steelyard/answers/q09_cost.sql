@@ -182,7 +182,7 @@ FROM dim.node_capacity
 ORDER BY cluster, node, from_us;
 
 -- name: policy
-SELECT idle_sharing FROM dim.money_policy;
+SELECT idle_sharing, decode_ppm, cached_ppm, change_days, change_days_least, change_ratio_ppm, change_least_micro FROM dim.money_policy;
 
 -- name: cost_residual
 -- By how much the accounts of a place and grain miss its supply, and their money the price of that supply, computed anew from the price lines; absolute, summed.

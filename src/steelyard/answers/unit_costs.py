@@ -7,7 +7,7 @@ what it did in the window, its idle time too, so a unit costs what it costs and 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -18,7 +18,7 @@ from steelyard.answers.cost_lines import CostLine
 from steelyard.answers.cost_tables import MONEY, money
 from steelyard.answers.reading import Reading, Record
 from steelyard.definitions import token_split
-from steelyard.definitions.token_split import WeightedTokens, divided, weighted_tokens
+from steelyard.definitions.token_split import TokenUse, TokenWeights, WeightedTokens, divided, weights_by_caller
 from steelyard.primitives.i18n import _
 from steelyard.primitives.instant import SECOND_US, Window
 from steelyard.primitives.unknown import Unknown
@@ -27,6 +27,7 @@ SQL: Final = Path(__file__).with_suffix(".sql")
 MILLION: Final = 1_000_000
 LISTED_MAX: Final = 500
 UNATTRIBUTED: Final = "unattributed"
+TOKENS: Final = ("prompt_tokens", "cached_tokens", "completion_tokens")
 _SPLIT: Final = f"token_split {token_split.VERSION}"
 METHODS: Final[Mapping[str, tuple[str, str]]] = {
     "cost_per_million_tokens": (MONEY, f"{_SPLIT}: cost of the services whose tokens are told / their tokens x 1,000,000"),
@@ -127,12 +128,15 @@ def _divided(whole: int | None, weights: Sequence[int]) -> Sequence[int | None]:
     return [None] * len(weights) if whole is None else divided(whole, weights)
 
 
-def unit_costs_part(reading: Reading, lines: Sequence[CostLine], window: Window) -> UnitCostsPart:
-    """Figures of ``METHODS``, tables ``unit_costs`` (dearest first) and ``callers`` (each service's cost to its callers, which sums to it)."""
+def unit_costs_part(
+    reading: Reading, lines: Sequence[CostLine], window: Window, weights: TokenWeights
+) -> UnitCostsPart:
+    """Figures of ``METHODS``, tables ``unit_costs`` (dearest first) and ``callers`` (each service's cost to its callers, which sums to it).
+    ``weights``: of tokens."""
     paid = _paid(lines)
     bound = {"from_us": window.start, "to_us": window.end}
     services = _services(reading.run("service_tokens", **bound))
-    tokens, callers = _token_units(paid, services)
+    tokens, callers = _token_units(paid, services, weights)
     jobs = _job_units(paid, reading.run("jobs_told"), window)
     samples = _sample_units(paid, reading.run("said_rates", **bound))
     units = sorted([*tokens, *jobs, *samples], key=lambda each: (-(each.paid.cost_micro or 0), each.unit, each.subject))
@@ -146,7 +150,11 @@ def unit_costs_part(reading: Reading, lines: Sequence[CostLine], window: Window)
             samples, MILLION, _("no workload says by annotation how many samples per second it does (setting rate_annotations)")
         ),
     }  # fmt: skip
-    figures = [Figure(name, values[name], *METHODS[name], _coverage_of(values[name])) for name in METHODS]
+    counted = {"cost_per_million_tokens": whole, "cost_per_million_samples": samples}
+    figures = [
+        Figure(name, values[name], *METHODS[name], _coverage_of(values[name], counted.get(name, jobs)))
+        for name in METHODS
+    ]
     tables = [
         Table("unit_costs", UNIT_COLUMNS, [each.row() for each in units[:LISTED_MAX]]),
         Table("callers", CALLER_COLUMNS, callers[:LISTED_MAX]),
@@ -155,8 +163,13 @@ def unit_costs_part(reading: Reading, lines: Sequence[CostLine], window: Window)
     return UnitCostsPart(figures, tables, left)
 
 
-def _coverage_of(value: Value) -> float | Unknown:
-    return value if isinstance(value, Unknown) else 1.0
+def _coverage_of(value: Value, units: Sequence[_Unit]) -> float | Unknown:
+    """Of what the units cost, how much is theirs of which it is known how much was done."""
+    if isinstance(value, Unknown):
+        return value
+    whole = sum(each.paid.cost_micro or 0 for each in units)
+    told = sum(each.paid.cost_micro or 0 for each in units if isinstance(each.quantity, Fraction))
+    return told / whole if whole > 0 else 1.0
 
 
 def _paid(lines: Iterable[CostLine]) -> Mapping[_Workload, Mapping[str, _Paid]]:
@@ -183,7 +196,9 @@ def _services(rows: Iterable[Record]) -> Mapping[tuple[str, str], list[Record]]:
 
 
 def _token_units(
-    paid: Mapping[_Workload, Mapping[str, _Paid]], services: Mapping[tuple[str, str], Sequence[Record]]
+    paid: Mapping[_Workload, Mapping[str, _Paid]],
+    services: Mapping[tuple[str, str], Sequence[Record]],
+    weights: TokenWeights,
 ) -> tuple[list[_Unit], list[Sequence[Value]]]:
     units: list[_Unit] = []
     callers: list[Sequence[Value]] = []
@@ -194,33 +209,46 @@ def _token_units(
             whole = found.setdefault(currency, _Paid(each.tenant))
             whole.add(each.cost_micro, each.charge_micro)
     for (cluster, service), rows in sorted(services.items()):
+        weighed = weights_by_caller(_uses(rows), weights)
         for currency, whole in sorted(of_service.get((cluster, service), {}).items()):
-            units += _of_service(cluster, service, currency, whole, rows)
-            callers += _callers(cluster, service, currency, whole, rows)
+            named = (cluster, service, currency)
+            if isinstance(weighed, Unknown):
+                units.append(_untold(named, whole, rows))
+                callers.append(_unattributed(named, whole, rows))
+            else:
+                units += _of_service(named, whole, rows, weighed)
+                callers += _callers(named, whole, rows, weighed)
     return units, callers
 
 
-def _weights(rows: Sequence[Record]) -> list[tuple[Record, WeightedTokens]]:
-    """The rows whose tokens are all told, with their weights; what is told of the others is nobody's, since a part of it is missing."""
-    found = []
-    for row in rows:
-        prompt, completion = int(row["prompt_tokens"] or 0), int(row["completion_tokens"] or 0)
-        weight = weighted_tokens(prompt, int(row["cached_tokens"] or 0), completion)
-        if isinstance(weight, WeightedTokens):
-            found.append((row, weight))
-    return found
+def _uses(rows: Iterable[Record]) -> list[TokenUse]:
+    """The rows, each a caller's."""
+    return [
+        TokenUse(row["tenant"], *(None if row[name] is None else int(row[name]) for name in TOKENS)) for row in rows
+    ]
 
 
-def _of_service(cluster: str, service: str, currency: str, whole: _Paid, rows: Sequence[Record]) -> list[_Unit]:
+_Named = tuple[str, str, str]
+"""Cluster, service, currency."""
+
+
+def _untold(named: _Named, whole: _Paid, rows: Sequence[Record]) -> _Unit:
+    """A service of which a row does not tell its tokens: what it cost is known, and not of how many tokens."""
+    cluster, service, currency = named
+    count = sum(int(row["untold_count"]) for row in rows)
+    why = Unknown(_("{count} rows of the gateway do not tell their tokens").format(count=count))
+    return _Unit("million_tokens", service, cluster, currency, whole, why, MILLION, "gateway")
+
+
+def _of_service(
+    named: _Named, whole: _Paid, rows: Sequence[Record], weighed: Mapping[str | None, WeightedTokens]
+) -> list[_Unit]:
     """All tokens, and prefill and decode apart: the cost is divided between them by what they weigh."""
-    weighed = _weights(rows)
-    prefill, decode = (sum(getattr(weight, name) for _row, weight in weighed) for name in ("prefill", "decode"))
+    cluster, service, currency = named
+    prefill, decode = (sum(getattr(weight, name) for weight in weighed.values()) for name in ("prefill", "decode"))
     prompt, completion = (
-        Fraction(sum(int(row[name] or 0) for row, _weight in weighed))
-        for name in ("prompt_tokens", "completion_tokens")
+        Fraction(sum(int(row[name]) for row in rows)) for name in ("prompt_tokens", "completion_tokens")
     )
-    untold = sum(int(row["untold_count"]) for row in rows)
-    why = Unknown(_("{count} rows of the gateway do not tell their tokens").format(count=untold))
     parts: list[tuple[str, Fraction, _Paid]] = [("million_tokens", prompt + completion, whole)]
     if prefill + decode:
         costs, charges = (_divided(amount, (prefill, decode)) for amount in (whole.cost_micro, whole.charge_micro))
@@ -229,33 +257,41 @@ def _of_service(cluster: str, service: str, currency: str, whole: _Paid, rows: S
         ):
             parts.append((unit, quantity, _Paid(whole.tenant, costs[number], charges[number])))
     return [
-        _Unit(unit, service, cluster, currency, paid, why if untold else quantity, MILLION, "gateway")
-        for unit, quantity, paid in parts
+        _Unit(unit, service, cluster, currency, paid, quantity, MILLION, "gateway") for unit, quantity, paid in parts
     ]
 
 
-def _callers(cluster: str, service: str, currency: str, whole: _Paid, rows: Sequence[Record]) -> list[Sequence[Value]]:
-    """What each caller bears; the rows of a currency sum to the service. Callers of whom a count is not told, or who are not named, are
-    ``unattributed`` together."""
-    named: dict[str, list[tuple[Record, WeightedTokens]]] = {}
-    for row, weight in _weights(rows):
-        caller = UNATTRIBUTED if row["tenant"] is None or row["untold_count"] else str(row["tenant"])
-        named.setdefault(caller, []).append((row, weight))
-    callers = sorted(named, key=lambda name: (name == UNATTRIBUTED, name))
-    weights = [sum(weight.total for _row, weight in named[name]) for name in callers]
+def _callers(
+    named: _Named, whole: _Paid, rows: Sequence[Record], weighed: Mapping[str | None, WeightedTokens]
+) -> list[Sequence[Value]]:
+    """What each caller bears; the rows of a currency sum to the service. Callers who are not named are ``unattributed`` together."""
+    cluster, service, currency = named
+    weights = [weight.total for weight in weighed.values()]
     if not sum(weights):
         return []
     costs, charges = _divided(whole.cost_micro, weights), _divided(whole.charge_micro, weights)
     found: list[Sequence[Value]] = []
-    for name, part, cost, charge in zip(callers, weights, costs, charges, strict=True):
-        of_name = [row for row, _weight in named[name]]
-        tokens = (
-            sum(int(row[column] or 0) for row in of_name)
-            for column in ("prompt_tokens", "cached_tokens", "completion_tokens")
-        )
+    for name, part, cost, charge in zip(weighed, weights, costs, charges, strict=True):
+        tokens = _tokens(row for row in rows if row["tenant"] == name)
         share = float(Fraction(part, sum(weights)))
-        found.append((service, name, currency, *tokens, share, _told(cost), _told(charge), cluster))
+        caller = UNATTRIBUTED if name is None else name
+        found.append((service, caller, currency, *tokens, share, _told(cost), _told(charge), cluster))
     return found
+
+
+def _unattributed(named: _Named, whole: _Paid, rows: Sequence[Record]) -> Sequence[Value]:
+    """All of a service of which a row does not tell its tokens: nobody's share of it can be told."""
+    cluster, service, currency = named
+    paid = (_told(whole.cost_micro), _told(whole.charge_micro))
+    return service, UNATTRIBUTED, currency, *_tokens(rows), 1.0, *paid, cluster
+
+
+def _tokens(rows: Iterable[Record]) -> Iterator[Value]:
+    """As ``TOKENS``, summed; unknown where a row does not tell it."""
+    uses = _uses(rows)
+    for name in TOKENS:
+        counts = [getattr(use, name) for use in uses]
+        yield Unknown(_("not told by the gateway")) if None in counts else sum(counts)
 
 
 def _job_units(paid: Mapping[_Workload, Mapping[str, _Paid]], jobs: Iterable[Record], window: Window) -> list[_Unit]:

@@ -1,16 +1,19 @@
 -- What money is laid beside: tokens of services, jobs that ended, samples that pods say they do. See unit_costs.py.
 
 -- name: service_tokens
--- What callers took of each service within the window, as a gateway counted it; untold_count: rows of which the prompt or the completion is not told.
+-- What callers took of each service within the window, as a gateway counted it; a count is NULL where a row of it is not told. untold_count: rows of
+-- which the prompt or the completion is not told.
 SELECT
-    cluster, service, coalesce(tenant, caller) AS tenant, sum(prompt_tokens) AS prompt_tokens, sum(cached_tokens) AS cached_tokens,
-    sum(completion_tokens) AS completion_tokens, count(*) FILTER (WHERE prompt_tokens IS NULL OR completion_tokens IS NULL) AS untold_count,
-    sum(requests_count) AS requests_count
-FROM fact.service_use
+    cluster, service, tenant,
+    CASE WHEN count(prompt_tokens) = count(*) THEN sum(prompt_tokens) END AS prompt_tokens,
+    CASE WHEN count(cached_tokens) = count(*) THEN sum(cached_tokens) END AS cached_tokens,
+    CASE WHEN count(completion_tokens) = count(*) THEN sum(completion_tokens) END AS completion_tokens,
+    count(*) FILTER (WHERE prompt_tokens IS NULL OR completion_tokens IS NULL) AS untold_count
+FROM dim.service_use
 WHERE started_at >= make_timestamp($from_us)
     AND started_at < make_timestamp($to_us)
-GROUP BY cluster, service, coalesce(tenant, caller), prompt_tokens IS NULL OR completion_tokens IS NULL
-ORDER BY cluster, service, tenant, untold_count;
+GROUP BY cluster, service, tenant
+ORDER BY cluster, service, tenant;
 
 -- name: jobs_told
 -- How each job stands by its own word; of several under one name the last.

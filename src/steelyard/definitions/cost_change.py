@@ -29,6 +29,17 @@ class Spent:
         return Spent(self.quantity + other.quantity, self.cost + other.cost)
 
 
+@dataclass(frozen=True, slots=True)
+class ChangeRule:
+    """When a day is an anomaly: it differs from the mean of the ``days`` days before (of at least ``days_least``) by ``ratio_ppm`` of that mean or
+    more, and by ``least_micro`` of its currency or more."""
+
+    days: int = 7
+    days_least: int = 3
+    ratio_ppm: int = 250_000
+    least_micro: int = 10_000_000
+
+
 NOTHING: Final = Spent(Fraction(0), Fraction(0))
 
 Spending: TypeAlias = "Mapping[Hashable, Spent]"

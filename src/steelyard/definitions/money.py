@@ -11,11 +11,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final, Literal
 
+from steelyard.definitions.cost_change import ChangeRule
 from steelyard.definitions.models import model_tokens
+from steelyard.definitions.token_split import TokenWeights
 from steelyard.primitives.errors import InvariantError
 from steelyard.primitives.instant import DAY_US, HOUR_US, MINUTE_US, DurationUs, Instant, from_datetime, to_datetime
 from steelyard.primitives.unknown import Unknown
@@ -32,6 +34,9 @@ PRICE_MICRO_MAX: Final = 10**15
 """A thousand million a card and unit of time: what is dearer is a mistake, and is not posted as a price."""
 
 WHOLE_PPM: Final = 1_000_000
+MICRO: Final = 1_000_000
+"""Millionths in one of a currency."""
+
 _WORDS_MAX: Final = 1_023
 
 
@@ -147,7 +152,7 @@ class MoneyPolicy:
     (``shown``), or is asked for as well (``charged``). idle_sharing: how answers lay idle cost on tenants, beside the books: ``none``,
     ``proportional``, ``even``. dedicated: (LIKE pattern of a node with ``!`` as its escape, tenant): what is idle there is its owner's.
     commitments: (LIKE pattern of a node, commitment) where a node's labels do not tell. platform_start_us: how long a start may take before
-    a platform's fault makes it the platform's.
+    a platform's fault makes it the platform's. token_weights: of a token where a shared service is split. change: when Q9 calls a day an anomaly.
     """
 
     charge_start: Literal["running", "bind"] = "running"
@@ -157,6 +162,8 @@ class MoneyPolicy:
     dedicated: tuple[tuple[str, str], ...] = ()
     commitments: tuple[tuple[str, str], ...] = ()
     platform_start_us: DurationUs = 10 * MINUTE_US
+    token_weights: TokenWeights = field(default_factory=TokenWeights)
+    change: ChangeRule = field(default_factory=ChangeRule)
 
 
 _PLATFORM_REASONS: Final = frozenset(

@@ -12,8 +12,9 @@ from fnmatch import fnmatchcase
 from typing import Final
 
 from steelyard.definitions.money import half_up, unit_of_time_us
-from steelyard.definitions.token_split import TokenWeights, WeightedTokens, divided, weighted_tokens
+from steelyard.definitions.token_split import TokenUse, TokenWeights, divided, weights_by_caller
 from steelyard.primitives.instant import Window
+from steelyard.primitives.unknown import Unknown
 from steelyard.settlement.rules import PPM, CreditRule, SettlementRules, TaxRule
 from steelyard.settlement.statement import Kind, StatementLine
 from steelyard.settlement.usage_lines import line_id
@@ -91,50 +92,49 @@ def _named_rate(rule: TaxRule) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Caller:
-    """What one caller took of a service: its tenant (None: not attributed) and weighted tokens."""
+class Callers:
+    """Who took how much of a service in a window: tenant (None: not named) and weighted tokens. ``untold_count``: rows of the gateway without a count
+    that the weights need; where there are any, all of it is one caller's who is not named."""
 
-    tenant: str | None
-    weight: int
+    weights: Mapping[str | None, int]
+    untold_count: int = 0
 
 
-def callers_of(store: Store, window: Window, weights: TokenWeights) -> Mapping[tuple[str, str], Sequence[Caller]]:
-    """(cluster, service) -> its callers within a window, by tenant. A caller of whom a count of tokens is not told is not attributed."""
-    found: dict[tuple[str, str], dict[str | None, int]] = {}
-    for cluster, service, tenant, prompt, cached, completion, untold in store.rows(
+def callers_of(store: Store, window: Window, weights: TokenWeights) -> Mapping[tuple[str, str], Callers]:
+    """(cluster, service) -> its callers within a window."""
+    uses: dict[tuple[str, str], list[TokenUse]] = {}
+    untold: dict[tuple[str, str], int] = {}
+    for cluster, service, tenant, prompt, cached, completion, count in store.rows(
         "SELECT cluster, service, tenant, prompt_tokens, cached_tokens, completion_tokens, untold_count FROM settling_service "
         "WHERE started_at >= make_timestamp($from_us::BIGINT) AND started_at < make_timestamp($to_us::BIGINT) ORDER BY ALL",
         {"from_us": window.start, "to_us": window.end},
     ):
-        found_weight = weighted_tokens(prompt or 0, cached, completion or 0, weights)
-        weight = found_weight.total if isinstance(found_weight, WeightedTokens) else 0
-        whose = None if untold else tenant
-        callers = found.setdefault((cluster, service), {})
-        callers[whose] = callers.get(whose, 0) + weight
-    return {
-        key: [Caller(tenant, weight) for tenant, weight in sorted(callers.items(), key=_by_tenant)]
-        for key, callers in found.items()
-    }
-
-
-def _by_tenant(item: tuple[str | None, int]) -> tuple[bool, str]:
-    return item[0] is None, item[0] or ""
+        uses.setdefault((cluster, service), []).append(TokenUse(tenant, prompt, cached, completion))
+        untold[cluster, service] = untold.get((cluster, service), 0) + count
+    found = {}
+    for key, taken in uses.items():
+        weighed = weights_by_caller(taken, weights)
+        if isinstance(weighed, Unknown):
+            found[key] = Callers({None: 1}, max(1, untold[key]))
+        else:
+            found[key] = Callers({tenant: weight.total for tenant, weight in weighed.items()})
+    return found
 
 
 def service_lines(
     served: Mapping[tuple[str, str], Sequence[tuple[str, StatementLine]]],
-    callers: Mapping[tuple[str, str], Sequence[Caller]],
+    callers: Mapping[tuple[str, str], Callers],
     rules: SettlementRules,
     label: str,
 ) -> Iterator[tuple[str, StatementLine]]:
     """(tenant, line) of each service's split. ``served``: (cluster, service) -> (owner, its lines, all in one currency with the callers').
 
-    The owner's part of what nobody can be named for stands as ``unattributed`` with the owner. Nothing is split where no caller is known.
+    The owner's part of what nobody can be named for stands as ``unattributed`` with the owner: all of it where a row of the gateway does not tell
+    its tokens. Nothing is split where no caller is known.
     """
     for (cluster, service), owned in sorted(served.items()):
-        taken = callers.get((cluster, service), ())
-        total = sum(caller.weight for caller in taken)
-        if total <= 0:
+        taken = callers.get((cluster, service), Callers({}))
+        if not sum(taken.weights.values()):
             continue
         for owner in dict.fromkeys(tenant for tenant, _line in owned):
             lines = [line for tenant, line in owned if tenant == owner and line.amount_micro is not None]
@@ -144,9 +144,9 @@ def service_lines(
             charge = sum(line.amount_micro or 0 for line in lines)
             costs = [line.cost_micro for line in lines if line.cost_micro is not None]
             cost = sum(costs) if costs else None
-            weights = [caller.weight for caller in taken]
+            weights = list(taken.weights.values())
             shares = divided(charge, weights)
-            costs_shared: Sequence[int | None] = [None] * len(taken) if cost is None else divided(cost, weights)
+            costs_shared: Sequence[int | None] = [None] * len(weights) if cost is None else divided(cost, weights)
             whole = plain_line(
                 "service_share",
                 f"{service} -> callers",
@@ -156,26 +156,24 @@ def service_lines(
                 cluster=cluster,
             )
             yield owner, replace(whole, cost_micro=None if cost is None else -cost, workload=service)
-            for caller, share, cost_share in zip(taken, shares, costs_shared, strict=True):
-                whose = owner if caller.tenant is None else caller.tenant
-                named = service if caller.tenant is not None else f"{service} ({UNATTRIBUTED})"
+            for tenant, share, cost_share in zip(taken.weights, shares, costs_shared, strict=True):
                 line = plain_line(
                     "service_share",
-                    named,
+                    service if tenant is not None else _unattributed(service, taken.untold_count),
                     window,
                     share,
-                    identity=(label, service, owner, caller.tenant),
+                    identity=(label, service, owner, tenant),
                     cluster=cluster,
                 )
+                reason = None if tenant is not None else UNATTRIBUTED
                 yield (
-                    whose,
-                    replace(
-                        line,
-                        cost_micro=cost_share,
-                        workload=service,
-                        reason=None if caller.tenant is not None else UNATTRIBUTED,
-                    ),
+                    owner if tenant is None else tenant,
+                    replace(line, cost_micro=cost_share, workload=service, reason=reason),
                 )
+
+
+def _unattributed(service: str, untold_count: int) -> str:
+    return f"{service} ({UNATTRIBUTED}{f': {untold_count} rows do not tell their tokens' if untold_count else ''})"
 
 
 def _meets(tenant: str, glob: str) -> bool:

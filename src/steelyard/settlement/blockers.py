@@ -51,7 +51,7 @@ class Scene:
 def blockers(store: Store, scene: Scene) -> list[Blocker]:
     """All that speaks against it, over the laid-out tables, in a stable order; empty = it can be closed."""
     checks: tuple[Callable[[Store, Scene], Iterator[Blocker]], ...] = (
-        _not_over, _nothing, _residual, _coverage, _unpriced, _provisional, _incidents, _late, _order,
+        _not_over, _nothing, _residual, _coverage, _unpriced, _provisional, _untold, _incidents, _late, _order,
     )  # fmt: skip
     return [found for check in checks for found in check(store, scene)]
 
@@ -133,6 +133,25 @@ def _provisional(store: Store, scene: Scene) -> Iterator[Blocker]:
                 count=count, examples=_short([row[0] for row in found])
             ),
             _("import the final prices, or accept that they are corrected in the next period"),
+        )
+
+
+def _untold(store: Store, scene: Scene) -> Iterator[Blocker]:
+    found = store.rows(
+        "SELECT cluster || ': ' || service, CAST(sum(untold_count) AS BIGINT) FROM settling_service "
+        "GROUP BY cluster, service HAVING sum(untold_count) > 0 ORDER BY ALL"
+    )
+    if found:
+        count = sum(row[1] for row in found)
+        yield Blocker(
+            "tokens_untold",
+            count,
+            _(
+                "{count} rows of gateways do not tell their tokens, so their services are split to nobody: {examples}"
+            ).format(count=count, examples=_short([row[0] for row in found])),
+            _(
+                "import the gateway's log with prompt and completion tokens, or accept that the owners of the services pay"
+            ),
         )
 
 

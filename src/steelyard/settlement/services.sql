@@ -1,7 +1,10 @@
--- What callers took of shared services within a span, by service, caller and start; NULL tokens stay not told.
-SELECT cluster, service, caller, coalesce(tenant, caller) AS tenant, started_at, CAST(sum(prompt_tokens) AS BIGINT) AS prompt_tokens,
-  CAST(sum(cached_tokens) AS BIGINT) AS cached_tokens, CAST(sum(completion_tokens) AS BIGINT) AS completion_tokens,
+-- What callers took of shared services within a span, by service, caller and start. A count is NULL where a row of it is not told; untold_count: rows
+-- of which the prompt or the completion is not.
+SELECT cluster, service, caller, tenant, started_at,
+  CAST(CASE WHEN count(prompt_tokens) = count(*) THEN sum(prompt_tokens) END AS BIGINT) AS prompt_tokens,
+  CAST(CASE WHEN count(cached_tokens) = count(*) THEN sum(cached_tokens) END AS BIGINT) AS cached_tokens,
+  CAST(CASE WHEN count(completion_tokens) = count(*) THEN sum(completion_tokens) END AS BIGINT) AS completion_tokens,
   count(*) FILTER (WHERE prompt_tokens IS NULL OR completion_tokens IS NULL) AS untold_count
-FROM fact.service_use
+FROM dim.service_use
 WHERE started_at >= make_timestamp($from_us) AND started_at < make_timestamp($to_us)
-GROUP BY ALL
+GROUP BY cluster, service, caller, tenant, started_at

@@ -62,6 +62,7 @@ STEMS: Final = (
     "discount_line",
     "node_commitment",
     "tenancy_pod",
+    "service_use",
 )
 """``tenant_rule``, ``person_annotation``, ``rate_annotation``, ``contact_annotation``, ``contact``, ``state_threshold``, ``money_policy``,
 ``dedicated_node`` and ``commitment_rule`` come from the settings alone, ``model_weight`` from them and price books; ``mig_profile`` and
@@ -213,8 +214,28 @@ def _load_money(store: Store, parameters: PostingParameters) -> None:
             ("reserved_unused", "VARCHAR"),
             ("idle_sharing", "VARCHAR"),
             ("platform_start_us", "BIGINT"),
+            ("decode_ppm", "BIGINT"),
+            ("cached_ppm", "BIGINT"),
+            ("change_days", "BIGINT"),
+            ("change_days_least", "BIGINT"),
+            ("change_ratio_ppm", "BIGINT"),
+            ("change_least_micro", "BIGINT"),
         ],
-        [(policy.charge_start, policy.burst, policy.reserved_unused, policy.idle_sharing, policy.platform_start_us)],
+        [
+            (
+                policy.charge_start,
+                policy.burst,
+                policy.reserved_unused,
+                policy.idle_sharing,
+                policy.platform_start_us,
+                policy.token_weights.decode_ppm,
+                policy.token_weights.cached_ppm,
+                policy.change.days,
+                policy.change.days_least,
+                policy.change.ratio_ppm,
+                policy.change.least_micro,
+            )
+        ],
     )
     rules = {"dedicated_node": ("tenant", policy.dedicated), "commitment_rule": ("commitment", policy.commitments)}
     for table, (column, rows) in rules.items():

@@ -12,8 +12,8 @@ from importlib.metadata import version
 from typing import Final
 
 from steelyard.answers import cost_series, overuse_series
-from steelyard.answers.cost_tables import MICRO
 from steelyard.answers.state_series import METRIC
+from steelyard.definitions.money import MICRO
 from steelyard.primitives.instant import SECOND_US
 from steelyard.primitives.unknown import Unknown
 from steelyard.surfaces.http_api.queue_families import queue_families
