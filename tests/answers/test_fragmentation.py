@@ -12,6 +12,7 @@ from steelyard.answers.contract import Answer, Value
 from steelyard.answers.fits import FitsSpec, fits
 from steelyard.answers.fragmentation import FragmentationSpec, answer
 from steelyard.primitives.errors import UsageError
+from steelyard.primitives.instant import HOUR_US
 from steelyard.primitives.unknown import Unknown
 from tests.answers.estate import Estate, at
 
@@ -50,6 +51,55 @@ def rows(result: Answer, name: str) -> list[Mapping[str, Value]]:
 
 def weighed(estate: Estate, **spec: Any) -> dict[str, Value]:
     return values(answer(estate.store, FragmentationSpec(**spec)))
+
+
+def costs(estate: Estate, node: str, uuid: str, hour: str, micro: int | None, currency: str | None = "USD") -> None:
+    """One hour of a card in the cost ledger."""
+    estate.insert(
+        "ledger.cost", cluster="default", place_kind="device", place_id=uuid, node=node, device_uuid=uuid, grain_at=at(hour), account="idle",
+        amount_gpu_us=HOUR_US, currency=currency, cost_micro=micro, unpriced_reason="model unknown" if micro is None else None,
+    )  # fmt: skip
+
+
+def trapped_estate() -> Estate:
+    """Half of one of n1's two cards is free, and of no use to requests for whole cards; n2's card is free and usable."""
+    estate = estate_of(("GPU-a", "n1"), ("GPU-b", "n1"), ("GPU-c", "n2"))
+    estate.pod("team-a/p")
+    estate.pod("team-a/q")
+    estate.hold("team-a/p", "GPU-a", "08:00", None, 500_000, node="n1")
+    estate.hold("team-a/q", "GPU-b", "08:00", None, 1_000_000, node="n1")
+    asks(estate, 3)
+    return estate
+
+
+def test_what_is_trapped_costs_an_hour_what_its_nodes_cards_cost_last() -> None:
+    estate = trapped_estate()
+    for uuid, first, last in (("GPU-a", 9_000_000, 2_000_000), ("GPU-b", 9_000_000, 4_000_000)):
+        costs(estate, "n1", uuid, "10:00", first)
+        costs(estate, "n1", uuid, "11:00", last)
+    result = answer(estate.store, FragmentationSpec())
+    found = values(result)
+    assert (found["gpus_trapped"], found["currency"], found["trapped_cost_per_hour"]) == (
+        Fraction(1, 2),
+        "USD",
+        Fraction("1.5"),
+    )
+    by_node = {row["node"]: row["trapped_cost_per_hour"] for row in rows(result, "nodes")}
+    assert by_node == {"n1": Fraction("1.5"), "n2": Unknown("no price book was imported")}
+
+
+def test_a_node_of_which_a_card_has_no_price_makes_the_cost_of_what_is_trapped_unknown() -> None:
+    estate = trapped_estate()
+    costs(estate, "n1", "GPU-a", "11:00", 2_000_000)
+    costs(estate, "n1", "GPU-b", "11:00", None, None)
+    found = weighed(estate)
+    assert found["trapped_cost_per_hour"] == found["currency"] == Unknown("unpriced: model unknown")
+
+
+def test_where_nothing_is_trapped_it_costs_nothing() -> None:
+    estate = estate_of(("GPU-a", "n1"))
+    asks(estate, 3)
+    assert weighed(estate)["trapped_cost_per_hour"] == 0
 
 
 def test_what_no_typical_request_can_use_is_trapped() -> None:

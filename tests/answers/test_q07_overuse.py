@@ -49,7 +49,7 @@ def test_the_figures_count_what_the_window_meets() -> None:
         "hard_count": 2, "soft_count": 1, "exposed_count": 1, "violators_count": 2,
     }  # fmt: skip
     assert (figure(result, "gpu_seconds_at_stake"), figure(result, "gpu_seconds_at_stake_hard")) == (1_356, 1_350)
-    assert figure(result, "money_at_stake").reason == "no price book"
+    assert figure(result, "money_at_stake").reason == "no price book was imported"
 
 
 def test_the_gravest_stands_first_with_who_which_card_since_when_and_by_how_much() -> None:
@@ -78,8 +78,72 @@ def test_the_gravest_stands_first_with_who_which_card_since_when_and_by_how_much
         60,
         "process_in_cgroup",
     )
-    assert infer["money_at_stake"].reason == "no price book"
+    assert infer["money_at_stake"].reason == "no price book was imported"
     assert (soft["severity"], soft["hard_reason"]) == ("soft", None)
+
+
+def booked(
+    estate: Estate, device: str, hour: str, micro: int | None, currency: str | None = "USD", reason: str | None = None
+) -> None:
+    """One hour of a card in the cost ledger, half of it held and half idle."""
+    for account in ("tenant", "idle"):
+        estate.insert(
+            "ledger.cost", cluster="default", place_kind="device", place_id=device, node="node-a", device_uuid=device, grain_at=at(hour),
+            account=account, amount_gpu_us=HOUR_US // 2, currency=currency, cost_micro=None if micro is None else micro // 2, unpriced_reason=reason,
+        )  # fmt: skip
+
+
+def priced_story(*second: Any) -> Estate:
+    """The first card costs 3.60 from 09:00, 7.20 from 10:00 and 36 from 11:00 an hour; ``second``: what the other costs at 11:00."""
+    estate = overuse_story()
+    for hour, micro in (("09:00", 3_600_000), ("10:00", 7_200_000), ("11:00", 36_000_000)):
+        booked(estate, FIRST, hour, micro)
+    if second:
+        booked(estate, SECOND, "11:00", *second)
+    return estate
+
+
+def test_what_is_at_stake_has_the_price_that_the_card_had_meanwhile() -> None:
+    result = ask(priced_story(14_400_000))
+    stray, infer, soft = rows(result, "violations")
+    # 900 s of a card of 14.40 an hour; 450 s at the mean of 3.60 and 7.20, in two hours of which the episode took; 6 s at 36
+    assert [row["money_at_stake"] for row in (stray, infer, soft)] == [
+        Fraction("3.6"),
+        Fraction("0.675"),
+        Fraction("0.06"),
+    ]
+    assert (figure(result, "currency"), figure(result, "money_at_stake")) == ("USD", Fraction("4.335"))
+    assert {row["tenant"]: row["money_at_stake"] for row in rows(result, "groups")} == {
+        "team-a": Fraction("0.735"),
+        "team-c": Fraction("3.6"),
+    }
+
+
+def test_a_window_prices_what_lies_within_it() -> None:
+    result = ask(priced_story(14_400_000), window=Window(at("09:00"), at("10:00")))
+    (infer,) = rows(result, "violations")
+    assert (infer["gpu_seconds_at_stake"], infer["money_at_stake"]) == (300, Fraction("0.3"))
+
+
+@pytest.mark.parametrize(
+    ("second", "reason"),
+    [
+        ((), "no price book was imported"),
+        ((None, None, "model unknown"), "unpriced: model unknown"),
+        ((14_400_000, "CNY"), "in CNY, USD, which are not added"),
+    ],
+)
+def test_money_of_which_a_part_has_no_price_or_another_currency_is_unknown_and_not_less(
+    second: tuple[Any, ...], reason: str
+) -> None:
+    result = ask(priced_story(*second))
+    assert figure(result, "money_at_stake") == Unknown(reason)
+    assert rows(result, "violations")[1]["money_at_stake"] == Fraction("0.675")
+
+
+def test_where_nothing_is_at_stake_it_is_0_of_no_currency() -> None:
+    result = ask(small_story())
+    assert (figure(result, "money_at_stake"), figure(result, "currency")) == (0, Unknown("nothing is at stake"))
 
 
 def test_every_row_says_how_to_contest_it() -> None:
@@ -140,7 +204,7 @@ def test_a_long_curve_is_thinned_to_peaks() -> None:
         }
         for hour in range(100)
     ]  # fmt: skip
-    [series] = curves([episode_of(row, {}, {})], hours, Window(0, 200 * HOUR_US))
+    [series] = curves([episode_of(row, {}, {}, ())], hours, Window(0, 200 * HOUR_US))
     assert len(series.points) == POINTS_MAX and series.unit == "%"
     assert max(value for _at, value in series.points) == 99  # type: ignore[type-var]  # a curve has numbers
 

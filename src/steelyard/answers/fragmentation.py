@@ -14,20 +14,25 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from pathlib import Path
 from typing import Final
 
-from steelyard.answers import grounds
+from steelyard.answers import free_shares as free_share
+from steelyard.answers import grounds, worth
 from steelyard.answers.contract import Answer, Column, Evidence, Figure, Table, Value
+from steelyard.answers.cost_tables import MONEY
 from steelyard.answers.dimensions import Filter
-from steelyard.answers.free_shares import FreeShares, free_shares, statements
-from steelyard.answers.reading import Reading, Rows
+from steelyard.answers.free_shares import FreeShares, free_shares
+from steelyard.answers.reading import Reading, Record, Rows
 from steelyard.answers.request_classes import TypicalRequests, class_table, typical_requests
+from steelyard.answers.worth import Worth, told, total_worth, worth_of
 from steelyard.definitions import fragmentation as definition
+from steelyard.definitions import money
 from steelyard.definitions.fragmentation import CAUSES, TYPICAL_DAYS, FreeNode, Measure, Mix, Test, fits_card, fits_node
 from steelyard.definitions.share import WHOLE_PPM
 from steelyard.primitives.errors import UsageError
 from steelyard.primitives.i18n import _
-from steelyard.primitives.instant import Instant
+from steelyard.primitives.instant import HOUR_US, Instant
 from steelyard.primitives.unknown import Unknown
 
 METHOD: Final = f"fragmentation {definition.VERSION}"
@@ -47,6 +52,8 @@ NODE_COLUMNS: Final = (
     *(Column(f"gpus_{cause}", "GPU") for cause in CAUSES if not cause.startswith("x")),
     Column("cards_fitting_count", "1"),
     Column("cards_free_count", "1"),
+    Column("currency"),
+    Column("trapped_cost_per_hour", MONEY),
 )
 FIGURES: Final[Mapping[str, tuple[str, str]]] = {
     "gpus_free": ("GPU", f"{METHOD}: share that nobody holds of cards in service, as far as it is known"),
@@ -70,7 +77,11 @@ FIGURES: Final[Mapping[str, tuple[str, str]]] = {
         "1",
         f"{METHOD}: cards with free share that serve a typical request / cards with free share",
     ),
-    "trapped_cost": ("1", "price book"),
+    "currency": ("ISO 4217", "of trapped_cost_per_hour; unknown where there are several, which are never added"),
+    "trapped_cost_per_hour": (
+        MONEY,
+        f"{METHOD}: gpus_trapped of each node by what its cards cost in the grain, money {money.VERSION}",
+    ),
 }
 
 
@@ -98,6 +109,11 @@ class Fragmentation:
     blind_spots: Sequence[str]
     coverage: float | Unknown
     next_actions: Sequence[str] = field(default_factory=tuple)
+
+
+def statements() -> tuple[Path, ...]:
+    """The files whose statements ``fragmentation`` runs."""
+    return (*free_share.statements(), worth.SQL)
 
 
 def title() -> str:
@@ -137,7 +153,7 @@ def answer(rows: Rows, spec: FragmentationSpec) -> Answer:
 
 
 def fragmentation(reading: Reading, spec: FragmentationSpec) -> Fragmentation:
-    """Figures of ``FIGURES``, the tables ``nodes`` and ``request_classes``. ``reading`` has the statements of ``free_shares.statements``.
+    """Figures of ``FIGURES``, the tables ``nodes`` and ``request_classes``. ``reading`` has those of ``statements``.
 
     Raises UsageError for days that are none."""
     if not 1 <= spec.days <= DAYS_MAX:
@@ -148,13 +164,17 @@ def fragmentation(reading: Reading, spec: FragmentationSpec) -> Fragmentation:
     if len(free.outside) == len(times):
         reason = Unknown("; ".join(free.outside))
         figures = [Figure(name, reason, unit, method, reason) for name, (unit, method) in FIGURES.items()]
-        return Fragmentation(free.at, figures, [_node_table(free, asked.cards)], list(free.outside), reason)
+        return Fragmentation(
+            free.at, figures, [_node_table(_node_rows(free, asked.cards, {}))], list(free.outside), reason
+        )
     values, covers = _values(free, asked)
+    nodes = _node_rows(free, asked.cards, _booked(reading, free.at))
+    values |= _trapped_cost(nodes, values["gpus_trapped"])
     whole = covers["fragmentation_ratio"]
     return Fragmentation(
         free.at,
         [Figure(name, values[name], unit, method, covers.get(name, whole)) for name, (unit, method) in FIGURES.items()],
-        [_node_table(free, asked.cards), class_table(asked.mix)],
+        [_node_table(nodes), class_table(asked.mix)],
         _blind_spots(free, asked),
         whole,
         _next_actions(free, values),
@@ -199,7 +219,6 @@ def _values(free: FreeShares, asked: TypicalRequests) -> tuple[dict[str, Value],
         "gpus_free": Fraction(open_ppm + blocked, WHOLE_PPM),
         "gpus_interference_blocked": Fraction(blocked, WHOLE_PPM),
         "gpus_free_unknown": Fraction(unknown, WHOLE_PPM),
-        "trapped_cost": Unknown(_("no price book: prices are not known")),
     }
     if not free.shares:
         reason = Unknown(_("no card in service is known here"))
@@ -305,12 +324,43 @@ def _fitting(nodes: Sequence[FreeNode], mix: Mix) -> tuple[int, int]:
     return fitting, cards
 
 
-def _node_table(free: FreeShares, mix: Mix) -> Table:
-    """One row per node with free share or cards; the most trapped first."""
+_Home = tuple[str, str | None]
+"""Cluster and node."""
+
+
+@dataclass(frozen=True, slots=True)
+class _NodeRow:
+    """A node's row; ``trapped_ppm`` None = not known. ``worth``: what an hour of what is trapped costs."""
+
+    cells: Sequence[Value]
+    home: _Home
+    trapped_ppm: Fraction | None
+    worth: Worth | Unknown
+
+
+def _booked(reading: Reading, at: Instant) -> Mapping[_Home, Sequence[Record]]:
+    """What the cards of each node cost in the last grain by then."""
+    found: dict[_Home, list[Record]] = {}
+    for row in reading.run("worth_of_nodes", at_us=at):
+        found.setdefault((row["cluster"], row["node"]), []).append(row)
+    return found
+
+
+def _trapped_cost(nodes: Sequence[_NodeRow], trapped: Value) -> dict[str, Value]:
+    """What an hour of what is trapped costs: of nodes of which something is."""
+    if isinstance(trapped, Unknown):
+        return {"currency": trapped, "trapped_cost_per_hour": trapped}
+    currency, cost = told(total_worth(row.worth for row in nodes if row.trapped_ppm is None or row.trapped_ppm > 0))
+    reason = cost if isinstance(cost, Unknown) else Unknown(_("nothing is trapped"))
+    return {"currency": reason if currency is None else currency, "trapped_cost_per_hour": cost}
+
+
+def _node_rows(free: FreeShares, mix: Mix, booked: Mapping[_Home, Sequence[Record]]) -> list[_NodeRow]:
+    """One row per node with free share or cards; the most trapped first. ``booked``: what its cards cost."""
     homes = dict(free.nodes())
-    rows: dict[tuple[str, str | None], list[Value]] = {}
-    by_home: dict[tuple[str, str | None], list[int]] = {}
-    models: dict[tuple[str, str | None], set[str]] = {}
+    rows: list[_NodeRow] = []
+    by_home: dict[_Home, list[int]] = {}
+    models: dict[_Home, set[str]] = {}
     for share in free.shares:
         home = (share.cluster, share.node)
         sums = by_home.setdefault(home, [0, 0, 0])
@@ -321,32 +371,35 @@ def _node_table(free: FreeShares, mix: Mix) -> Table:
         node = homes.get(home, FreeNode(()))
         found = definition.measure_node(node, mix, "share")
         fitting, cards = _fitting([node], mix)
-        told = bool(mix.classes) and not (unknown and not open_ppm)
+        is_told = bool(mix.classes) and not (unknown and not open_ppm)
         no_class = Unknown(
             _("not all of it is known to be free") if mix.classes else _("no class of requests is typical")
         )
-        rows[home] = [
+        trapped = found.trapped if is_told else None
+        hourly = no_class if trapped is None else worth_of(booked.get(home, ()), round(trapped * HOUR_US / WHOLE_PPM))
+        cells: list[Value] = [
             *home,
             ", ".join(sorted(filter(None, models[home]))) or None,
             (open_ppm + blocked) / WHOLE_PPM,
-            float(found.trapped) / WHOLE_PPM if told else no_class,
+            float(found.trapped) / WHOLE_PPM if is_told else no_class,
             blocked / WHOLE_PPM,
-            found.unknown / found.whole / WHOLE_PPM if told else no_class,
+            found.unknown / found.whole / WHOLE_PPM if is_told else no_class,
             unknown / WHOLE_PPM,
             *(
-                float(found.amount(cause)) / WHOLE_PPM if told else no_class
+                float(found.amount(cause)) / WHOLE_PPM if is_told else no_class
                 for cause in CAUSES
                 if not cause.startswith("x")
             ),
-            fitting if told else no_class,
+            fitting if is_told else no_class,
             cards,
+            *told(hourly),
         ]
+        rows.append(_NodeRow(cells, home, trapped, hourly))
+    return sorted(rows, key=lambda row: (-(row.trapped_ppm or 0), row.home[0], row.home[1] or ""))
 
-    def order(home: tuple[str, str | None]) -> tuple[float, str, str]:
-        trapped = rows[home][4]
-        return (-trapped if isinstance(trapped, float) else 0.0, home[0], home[1] or "")
 
-    return Table("nodes", NODE_COLUMNS, [rows[home] for home in sorted(rows, key=order)[:_NODES_LISTED_MAX]])
+def _node_table(nodes: Sequence[_NodeRow]) -> Table:
+    return Table("nodes", NODE_COLUMNS, [row.cells for row in nodes[:_NODES_LISTED_MAX]])
 
 
 def _blind_spots(free: FreeShares, asked: TypicalRequests) -> list[str]:

@@ -12,8 +12,10 @@ from fractions import Fraction
 from typing import Final, TypeAlias
 
 from steelyard.answers.contract import Column, Series, Table, Value
+from steelyard.answers.cost_tables import MONEY
 from steelyard.answers.dimensions import Dimension
 from steelyard.answers.reading import Record
+from steelyard.answers.worth import Worth, told, total_worth, worth_of
 from steelyard.definitions import over_use
 from steelyard.primitives.i18n import _
 from steelyard.primitives.instant import SECOND_US, DurationUs, Instant, Window, format_instant, second_after
@@ -49,7 +51,8 @@ VIOLATIONS: Final = (
     Column("granted_percent", "%"),
     Column("peak_percent", "%"),
     Column("gpu_seconds_at_stake", "GPU-s"),
-    Column("money_at_stake", "money"),
+    Column("currency"),
+    Column("money_at_stake", MONEY),
     Column("samples_count", "1"),
     Column("interval_seconds", "s"),
     Column("basis"),
@@ -74,11 +77,13 @@ UNMEASURED: Final = (*_WHO, Column("device_uuid"), Column("reason"), Column("pod
 
 @dataclass(frozen=True, slots=True)
 class Episode:
-    """One row of ``ledger.over_use``. record: the dimensions of the pod and card, row: the ledger's. gpu_us: of the window; None = not known."""
+    """One row of ``ledger.over_use``. record: the dimensions of the pod and card, row: the ledger's. gpu_us: of the window; None = not known.
+    worth: what that time of the card cost."""
 
     record: Record
     row: Record
     gpu_us: DurationUs | None
+    worth: Worth | Unknown
 
     @property
     def severity(self) -> str:
@@ -159,10 +164,20 @@ def named(row: Record, pods: Names, cards: Names) -> Record:
     }
 
 
-def episode_of(row: Record, pods: Names, cards: Names) -> Episode:
-    """A row of the statement ``episodes``."""
-    amount = row["in_window_gpu_us"]
-    return Episode(named(row, pods, cards), row, None if amount is None else int(amount))
+def episode_of(row: Record, pods: Names, cards: Names, booked: Sequence[Record]) -> Episode:
+    """A row of the statement ``episodes``. ``booked``: what its card cost meanwhile (``worth_of_episodes``)."""
+    amount = None if row["in_window_gpu_us"] is None else int(row["in_window_gpu_us"])
+    worth = _share_not_known() if amount is None else worth_of(booked, amount)
+    return Episode(named(row, pods, cards), row, amount, worth)
+
+
+def _share_not_known() -> Unknown:
+    return Unknown(_("the card's memory is not known"))
+
+
+def subject(row: Record) -> tuple[object, ...]:
+    """What tells one episode from another."""
+    return tuple(row[name] for name in ("cluster", "pod_uid", "device_uuid", "gi", "rule", "started_us"))
 
 
 def limited_of(row: Record, pods: Names, cards: Names) -> Unmeasured:
@@ -181,6 +196,11 @@ def at_stake(episodes: Sequence[Episode]) -> Value:
             )
         )
     return Fraction(known, SECOND_US)
+
+
+def money_at_stake(episodes: Sequence[Episode]) -> tuple[Value, Value]:
+    """Currency and amount of all of them; unknown where one of them is, and in several currencies. No episode is 0 of no currency."""
+    return told(total_worth(row.worth for row in episodes))
 
 
 def most(episodes: Sequence[Episode]) -> list[Episode]:
@@ -221,8 +241,8 @@ def _violation(episode: Episode) -> list[Value]:
         Fraction(int(excess), episode.length_us) if excess is not None and episode.length_us else None,
         row["granted_percent"],
         row["peak_percent"],
-        Unknown(_("the card's memory is not known")) if episode.gpu_us is None else Fraction(episode.gpu_us, SECOND_US),
-        Unknown(_("no price book")),
+        _share_not_known() if episode.gpu_us is None else Fraction(episode.gpu_us, SECOND_US),
+        *told(episode.worth),
         row["samples_count"],
         None if interval is None else Fraction(int(interval), SECOND_US),
         row["basis"],
@@ -273,12 +293,16 @@ def groups_table(episodes: Sequence[Episode], by: Sequence[Dimension]) -> Table:
     for key, group in sorted(groups.items(), key=lambda item: [(value is None, value or "") for value in item[0]]):
         accused = [row for row in group if row.severity != "exposed"]
         hard = sum(row.severity == "hard" for row in accused)
-        rows.append([*key, hard, len(accused) - hard, len(group) - len(accused), at_stake(accused)])
+        rows.append(
+            [*key, hard, len(accused) - hard, len(group) - len(accused), at_stake(accused), *money_at_stake(accused)]
+        )
     figures = (
         Column("hard_count", "1"),
         Column("soft_count", "1"),
         Column("exposed_count", "1"),
         Column("gpu_seconds_at_stake", "GPU-s"),
+        Column("currency"),
+        Column("money_at_stake", MONEY),
     )
     return Table("groups", (*(Column(dimension.name) for dimension in by), *figures), rows)
 

@@ -16,6 +16,7 @@ from typing import Final
 from steelyard.answers import (
     attribution_paths,
     dimensions,
+    fragmentation,
     free_shares,
     grounds,
     queue_waits,
@@ -139,7 +140,7 @@ def answer(rows: Rows, spec: UtilisationSpec) -> Answer:
         )
         return _assemble(spec, window, _unknown(reason), reading)
     reader = StateReader(reading, grains.whole)
-    aside = Reading(rows, *free_shares.statements())
+    aside = Reading(rows, *fragmentation.statements())
     parts = _parts(reading, aside, reader, spec, by, where, grains, known)
     reading.ran.update({f"{free_shares.SQL.stem}: {name}": sql for name, sql in aside.ran.items()})
     return _assemble(spec, window, parts, reading)

@@ -11,11 +11,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from steelyard.answers import dimensions, grounds, overuse_rows
+from steelyard.answers import dimensions, grounds, overuse_rows, worth
 from steelyard.answers.contract import Answer, Evidence, Figure, Series, Table, Value
+from steelyard.answers.cost_tables import MONEY
 from steelyard.answers.dimensions import Filter
 from steelyard.answers.overuse_rows import Episode, Unmeasured
 from steelyard.answers.reading import Reading, Record, Rows
+from steelyard.definitions import money as money_definition
 from steelyard.definitions import over_use
 from steelyard.definitions.grain import grain_start
 from steelyard.primitives.errors import UsageError
@@ -33,7 +35,8 @@ METHODS: Final[Mapping[str, tuple[str, str]]] = {
     "violators_count": ("1", f"{_METHOD}: pods with a hard or soft episode"),
     "gpu_seconds_at_stake": ("GPU-s", f"{_METHOD}: what was taken above grants, as shares of cards, times the time shown"),
     "gpu_seconds_at_stake_hard": ("GPU-s", f"{_METHOD}: of that, in hard episodes"),
-    "money_at_stake": ("money", "gpu_seconds_at_stake at the prices of a price book"),
+    "currency": ("ISO 4217", "of money_at_stake; unknown where there are several, which are never added"),
+    "money_at_stake": (MONEY, f"{_METHOD}: gpu_seconds_at_stake by what the card cost meanwhile, money {money_definition.VERSION}"),
     "limited_count": ("1", f"{_METHOD}: parts of cards that a sharing layer limits, by pod and card"),
     "unmeasured_count": ("1", f"{_METHOD}: of those, the ones that no path measured: not known, and no innocence"),
     "cards_without_processes_count": ("1", f"{_METHOD}: cards of which no process of any pod was seen"),
@@ -69,7 +72,7 @@ def answer(rows: Rows, spec: OveruseSpec) -> Answer:
         raise UsageError(
             _("a window must end after it starts: {window} holds no time at all").format(window=spec.window)
         )
-    reading = Reading(rows, SQL, grounds.SQL, dimensions.SQL)
+    reading = Reading(rows, SQL, worth.SQL, grounds.SQL, dimensions.SQL)
     by = dimensions.chosen(spec.by or ("tenant",), dimensions.OVER_USE, reading)
     where = dimensions.filters(spec.where, dimensions.OVER_USE, reading)
     times = grounds.known_times(reading)
@@ -86,7 +89,11 @@ def answer(rows: Rows, spec: OveruseSpec) -> Answer:
     grain_us = int(reading.run("grain")[0]["grain_us"])
     bound = {"from_us": window.start, "to_us": window.end}
     grains = {**bound, "grain_from_us": grain_start(window.start, grain_us)}
-    episodes = [overuse_rows.episode_of(row, pods, cards) for row in reading.run("episodes", **bound)]
+    booked = _booked(reading, **{name: grains[name] for name in ("grain_from_us", "to_us")})
+    episodes = [
+        overuse_rows.episode_of(row, pods, cards, booked.get(overuse_rows.subject(row), ()))
+        for row in reading.run("episodes", **bound)
+    ]
     limited = [overuse_rows.limited_of(row, pods, cards) for row in reading.run("limited", **grains)]
     unlisted = [
         overuse_rows.named(row, pods, cards)
@@ -123,6 +130,14 @@ def answer(rows: Rows, spec: OveruseSpec) -> Answer:
     )  # fmt: skip
 
 
+def _booked(reading: Reading, **grains: int) -> Mapping[tuple[object, ...], Sequence[Record]]:
+    """What the card of each episode cost meanwhile."""
+    found: dict[tuple[object, ...], list[Record]] = {}
+    for row in reading.run("worth_of_episodes", **grains):
+        found.setdefault(overuse_rows.subject(row), []).append(row)
+    return found
+
+
 def _records(rows: Iterable[Episode | Unmeasured]) -> list[Record]:
     return [row.record for row in rows]
 
@@ -150,6 +165,7 @@ def _figures(
 ) -> list[Figure]:
     accused = [row for row in episodes if row.severity != "exposed"]
     hard = [row for row in accused if row.severity == "hard"]
+    currency, money = overuse_rows.money_at_stake(accused)
     values: dict[str, Value] = {
         "hard_count": len(hard),
         "soft_count": len(accused) - len(hard),
@@ -157,12 +173,19 @@ def _figures(
         "violators_count": len({(row.record["cluster"], row.record["pod_uid"]) for row in accused}),
         "gpu_seconds_at_stake": overuse_rows.at_stake(accused),
         "gpu_seconds_at_stake_hard": overuse_rows.at_stake(hard),
-        "money_at_stake": Unknown(_("no price book")),
+        "currency": _currency(currency, money),
+        "money_at_stake": money,
         "limited_count": len(limited),
         "unmeasured_count": sum(not row.is_measured for row in limited),
         "cards_without_processes_count": len(unlisted),
     }
     return [Figure(name, values[name], unit, method, coverage) for name, (unit, method) in METHODS.items()]
+
+
+def _currency(currency: Value, money: Value) -> Value:
+    if currency is not None:
+        return currency
+    return money if isinstance(money, Unknown) else Unknown(_("nothing is at stake"))
 
 
 def _blind_spots(
@@ -256,7 +279,7 @@ def _assemble(
         figures=figures,
         tables=tables,
         series=series,
-        definitions=grounds.definitions(reading, {"q07_overuse": VERSION, "over_use": over_use.VERSION}),
+        definitions=grounds.definitions(reading, {"q07_overuse": VERSION, "over_use": over_use.VERSION, "money": money_definition.VERSION}),
         sources=grounds.source_lines(reading, cluster),
         coverage=coverage,
         blind_spots=blind,

@@ -38,7 +38,8 @@ SHOWN: Final = (
     "fragmentation_ratio_gpu_classes_only",
     "fragmentation_ratio_paper",
     "units_fitting_ratio",
-    "trapped_cost",
+    "currency",
+    "trapped_cost_per_hour",
 )
 """Of the figures of ``steelyard fragmentation`` those that Q3 shows too."""
 METHODS: Final[Mapping[str, tuple[str, str]]] = {name: FIGURES[name] for name in SHOWN}
