@@ -17,7 +17,7 @@ def episode(estate: Estate, pod: str, rule: str, start: str, end: str | None, **
         "started_at": at(start), "ended_at": None if end is None else at(end), "known_to_at": at(end or "12:00"), "samples_count": 30,
         "interval_us": MINUTE_US, "basis": "process", "evidence_grade": "process_in_cgroup",
     }  # fmt: skip
-    estate.insert("ledger.over_use", **{**row, **more})
+    estate.insert("ledger.over_use", **{**row, "excess_least_gpu_us": more.get("excess_gpu_us"), **more})
 
 
 def excess(
@@ -34,7 +34,7 @@ def excess(
     estate.insert(
         "ledger.excess", cluster="default", pod_uid=f"uid-{pod}", device_uuid=device, rule=rule, grain_at=at(start[:3] + "00"), started_at=at(start),
         shown_to_at=at(end), continues=False, is_last=False, basis="process", samples_count=30, curve=curve,
-        excess_gpu_us=None if gpu_seconds is None else gpu_seconds * SECOND_US,
+        excess_gpu_us=None if gpu_seconds is None else gpu_seconds * SECOND_US, excess_least_gpu_us=(gpu_seconds or 0) * SECOND_US,
     )  # fmt: skip
 
 

@@ -195,7 +195,7 @@ def test_the_raw_curve_of_an_episode_is_a_series() -> None:
 def test_a_long_curve_is_thinned_to_peaks() -> None:
     row = {
         "cluster": "c", "pod_uid": "u", "device_uuid": "d", "gi": None, "rule": "compute", "severity": "hard", "started_us": 0,
-        "known_us": 100 * HOUR_US, "samples_count": 1, "in_window_gpu_us": 1, "node": None, "basis": "process",
+        "known_us": 100 * HOUR_US, "samples_count": 1, "in_window_gpu_us": 1, "in_window_least_gpu_us": 1, "node": None, "basis": "process",
     }  # fmt: skip
     hours = [
         {

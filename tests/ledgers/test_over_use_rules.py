@@ -401,3 +401,38 @@ def test_a_card_of_no_known_memory_leaves_what_is_at_stake_unknown() -> None:
     ]
     [row] = episodes([*facts, card(5, memory_mib=None)])
     assert (row["rule"], row["excess_gpu_us"], row["peak_mib"]) == ("no_grant", None, 4_096)
+
+
+def test_memory_that_the_driver_does_not_tell_is_no_whole_card_and_leaves_what_is_at_stake_unknown_with_the_least() -> (
+    None
+):
+    untold = [process(minute, None if minute == 15 else 4_096, "s1") for minute in range(10, 20)]
+    [row] = episodes(estate(stranger(), untold))
+    told = [minute for minute in range(10, 19) if minute != 15]
+    assert (row["excess_gpu_us"], row["excess_mib_us"]) == (None, None)
+    assert row["excess_least_gpu_us"] == len(told) * MINUTE_US * (4_096 * 1_000_000 // CARD_MIB) // 1_000_000
+    assert row["severity"] == "hard"
+
+
+def test_a_request_that_states_no_memory_is_no_request_of_a_thousand_cards() -> None:
+    rows: list[Fact] = []
+    for minute in (5, END):
+        rows += [
+            pod(minute, "t1", scheduled_at=0, gpu_count=1),
+            vgpu(minute, "t1", memory=20_000, cores=100, requested_cores_percent=10, bound_at=0),
+        ]  # fmt: skip
+    [row] = episodes(estate(rows))
+    assert (row["granted_mib"], row["excess_gpu_us"], row["excess_mib_us"]) == (None, None, None)
+    assert row["excess_least_gpu_us"] == 900_000 * END * MINUTE_US // 1_000_000
+
+
+@pytest.mark.parametrize(("mib", "found"), [(CARD_MIB, 0), (CARD_MIB + 1, 1)])
+def test_who_states_no_memory_may_have_a_whole_card_and_no_more(mib: int, found: int) -> None:
+    rows: list[Fact] = []
+    for minute in (5, END):
+        rows += [
+            pod(minute, "t1", scheduled_at=0, gpu_count=1),
+            card(minute, schedulable_memory_mib=CARD_MIB),
+            vgpu(minute, "t1", memory=mib, cores=0, bound_at=0),
+        ]  # fmt: skip
+    assert [row["rule"] for row in episodes(estate(rows))] == ["tampered_grant"] * found

@@ -77,12 +77,13 @@ UNMEASURED: Final = (*_WHO, Column("device_uuid"), Column("reason"), Column("pod
 
 @dataclass(frozen=True, slots=True)
 class Episode:
-    """One row of ``ledger.over_use``. record: the dimensions of the pod and card, row: the ledger's. gpu_us: of the window; None = not known.
-    worth: what that time of the card cost."""
+    """One row of ``ledger.over_use``. record: the dimensions of the pod and card, row: the ledger's. gpu_us: of the window;
+    None = not known, then it is at least ``least_us``. worth: what that time of the card cost."""
 
     record: Record
     row: Record
     gpu_us: DurationUs | None
+    least_us: DurationUs
     worth: Worth | Unknown
 
     @property
@@ -167,12 +168,17 @@ def named(row: Record, pods: Names, cards: Names) -> Record:
 def episode_of(row: Record, pods: Names, cards: Names, booked: Sequence[Record]) -> Episode:
     """A row of the statement ``episodes``. ``booked``: what its card cost meanwhile (``worth_of_episodes``)."""
     amount = None if row["in_window_gpu_us"] is None else int(row["in_window_gpu_us"])
-    worth = _share_not_known() if amount is None else worth_of(booked, amount)
-    return Episode(named(row, pods, cards), row, amount, worth)
+    least = int(row["in_window_least_gpu_us"] or 0)
+    worth = _share_not_known(least) if amount is None else worth_of(booked, amount)
+    return Episode(named(row, pods, cards), row, amount, least, worth)
 
 
-def _share_not_known() -> Unknown:
-    return Unknown(_("the card's memory is not known"))
+def _share_not_known(least_us: DurationUs) -> Unknown:
+    return Unknown(
+        _("what it took of the card, or the card's memory, is not known all the time; at least {seconds} GPU-s").format(
+            seconds=f"{least_us / SECOND_US:.0f}"
+        )
+    )
 
 
 def subject(row: Record) -> tuple[object, ...]:
@@ -187,13 +193,13 @@ def limited_of(row: Record, pods: Names, cards: Names) -> Unmeasured:
 
 def at_stake(episodes: Sequence[Episode]) -> Value:
     """GPU-seconds of all of them; unknown where of one of them it is not known, with the least that it is."""
-    known = sum(row.gpu_us for row in episodes if row.gpu_us is not None)
+    known = sum(row.least_us for row in episodes)
     missing = sum(row.gpu_us is None for row in episodes)
     if missing:
         return Unknown(
-            _("of {count} episodes the share of the card is not known; the others come to {seconds} GPU-s").format(
-                count=missing, seconds=f"{known / SECOND_US:.0f}"
-            )
+            _(
+                "of {count} episodes the share of the card is not known all the time; what is known comes to {seconds} GPU-s"
+            ).format(count=missing, seconds=f"{known / SECOND_US:.0f}")
         )
     return Fraction(known, SECOND_US)
 
@@ -209,7 +215,7 @@ def most(episodes: Sequence[Episode]) -> list[Episode]:
         episodes,
         key=lambda row: (
             over_use.SEVERITIES.index(row.severity),
-            -(row.gpu_us or 0),
+            -row.least_us,
             row.started_us,
             row.name,
             row.rule,
@@ -241,7 +247,7 @@ def _violation(episode: Episode) -> list[Value]:
         Fraction(int(excess), episode.length_us) if excess is not None and episode.length_us else None,
         row["granted_percent"],
         row["peak_percent"],
-        _share_not_known() if episode.gpu_us is None else Fraction(episode.gpu_us, SECOND_US),
+        _share_not_known(episode.least_us) if episode.gpu_us is None else Fraction(episode.gpu_us, SECOND_US),
         *told(episode.worth),
         row["samples_count"],
         None if interval is None else Fraction(int(interval), SECOND_US),

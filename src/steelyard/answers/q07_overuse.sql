@@ -4,45 +4,55 @@
 SELECT epoch_us(min(started_at)) AS first_us, epoch_us(max(known_to_at)) AS last_us, count(*) AS episodes FROM ledger.over_use;
 
 -- name: episodes
--- Episodes that the window meets. in_window_gpu_us: what was taken within it; a stretch that the window cuts is cut with it, floored.
-SELECT
-    episode.cluster, episode.pod_uid, episode.device_uuid, episode.gi, episode.rule, episode.severity, episode.hard_reason,
-    epoch_us(episode.started_at) AS started_us, epoch_us(episode.ended_at) AS ended_us, epoch_us(episode.known_to_at) AS known_us, episode.samples_count,
-    episode.interval_us, episode.granted_mib, episode.peak_mib, episode.granted_percent, episode.peak_percent, episode.excess_mib_us, episode.excess_gpu_us,
-    episode.basis, episode.evidence_grade,
-    CASE
-        WHEN episode.excess_gpu_us IS NULL THEN NULL
-        WHEN episode.samples_count = 0 THEN
-            CAST(
-                CAST(episode.excess_gpu_us AS HUGEINT)
-                * greatest(least(epoch_us(episode.known_to_at), $to_us::BIGINT) - greatest(epoch_us(episode.started_at), $from_us::BIGINT), 0)
-                // greatest(epoch_us(episode.known_to_at) - epoch_us(episode.started_at), 1) AS BIGINT
-            )
-        ELSE coalesce(piece.gpu_us, 0)
-    END AS in_window_gpu_us
-FROM ledger.over_use AS episode
-LEFT JOIN (
+-- Episodes that the window meets. in_window_gpu_us: what was taken within it, NULL where a part is not known; in_window_least_gpu_us: at least. A stretch
+-- that the window cuts is cut with it, floored.
+WITH
+piece AS (
     SELECT
         whole.cluster, whole.pod_uid, whole.device_uuid, whole.gi, whole.rule, whole.started_at,
         CAST(
             sum(
-                CAST(part.excess_gpu_us AS HUGEINT)
+                CAST(part.excess_least_gpu_us AS HUGEINT)
                 * greatest(least(epoch_us(part.shown_to_at), $to_us::BIGINT) - greatest(epoch_us(part.started_at), $from_us::BIGINT), 0)
                 // greatest(epoch_us(part.shown_to_at) - epoch_us(part.started_at), 1)
             ) AS BIGINT
-        ) AS gpu_us
+        ) AS least_gpu_us,
+        bool_and(part.excess_gpu_us IS NOT NULL)
+            FILTER (WHERE part.started_at < make_timestamp($to_us::BIGINT) AND part.shown_to_at >= make_timestamp($from_us::BIGINT)) AS is_told
     FROM ledger.over_use AS whole
     JOIN ledger.excess AS part
         ON part.cluster = whole.cluster AND part.pod_uid = whole.pod_uid AND part.device_uuid = whole.device_uuid
         AND part.gi IS NOT DISTINCT FROM whole.gi AND part.rule = whole.rule AND part.started_at >= whole.started_at
         AND part.shown_to_at <= whole.known_to_at
     GROUP BY whole.cluster, whole.pod_uid, whole.device_uuid, whole.gi, whole.rule, whole.started_at
-) AS piece
-    ON piece.cluster = episode.cluster AND piece.pod_uid = episode.pod_uid AND piece.device_uuid IS NOT DISTINCT FROM episode.device_uuid
-    AND piece.gi IS NOT DISTINCT FROM episode.gi AND piece.rule = episode.rule AND piece.started_at = episode.started_at
-WHERE episode.started_at < make_timestamp($to_us::BIGINT)
-    AND (episode.ended_at IS NULL OR episode.ended_at > make_timestamp($from_us::BIGINT) OR episode.started_at >= make_timestamp($from_us::BIGINT))
-ORDER BY episode.cluster, episode.pod_uid, episode.device_uuid, episode.gi, episode.rule, episode.started_at;
+),
+
+met AS (
+    SELECT
+        episode.*, coalesce(piece.is_told, episode.excess_gpu_us IS NOT NULL) AS is_told,
+        CASE
+            WHEN episode.samples_count = 0 THEN
+                CAST(
+                    CAST(episode.excess_least_gpu_us AS HUGEINT)
+                    * greatest(least(epoch_us(episode.known_to_at), $to_us::BIGINT) - greatest(epoch_us(episode.started_at), $from_us::BIGINT), 0)
+                    // greatest(epoch_us(episode.known_to_at) - epoch_us(episode.started_at), 1) AS BIGINT
+                )
+            ELSE coalesce(piece.least_gpu_us, 0)
+        END AS in_window_least_gpu_us
+    FROM ledger.over_use AS episode
+    LEFT JOIN piece
+        ON piece.cluster = episode.cluster AND piece.pod_uid = episode.pod_uid AND piece.device_uuid IS NOT DISTINCT FROM episode.device_uuid
+        AND piece.gi IS NOT DISTINCT FROM episode.gi AND piece.rule = episode.rule AND piece.started_at = episode.started_at
+    WHERE episode.started_at < make_timestamp($to_us::BIGINT)
+        AND (episode.ended_at IS NULL OR episode.ended_at > make_timestamp($from_us::BIGINT) OR episode.started_at >= make_timestamp($from_us::BIGINT))
+)
+
+SELECT
+    cluster, pod_uid, device_uuid, gi, rule, severity, hard_reason, epoch_us(started_at) AS started_us, epoch_us(ended_at) AS ended_us,
+    epoch_us(known_to_at) AS known_us, samples_count, interval_us, granted_mib, peak_mib, granted_percent, peak_percent, excess_mib_us, basis, evidence_grade,
+    CASE WHEN is_told THEN in_window_least_gpu_us END AS in_window_gpu_us, in_window_least_gpu_us
+FROM met
+ORDER BY cluster, pod_uid, device_uuid, gi, rule, started_at;
 
 -- name: curves
 -- What was seen, by grain and minute: see ledger.excess.

@@ -21,8 +21,8 @@ SELECT
 FROM (
   SELECT
     holding.*,
-    CASE WHEN holding.segment = 0 THEN greatest(asked.app_mib, asked.init_mib) ELSE asked.app_mib END AS requested_mib,
-    CASE WHEN holding.segment = 0 THEN greatest(asked.app_percent, asked.init_percent) ELSE asked.app_percent END AS requested_percent,
+    CASE WHEN holding.segment = 0 THEN asked.first_mib ELSE asked.app_mib END AS requested_mib,
+    CASE WHEN holding.segment = 0 THEN asked.first_percent ELSE asked.app_percent END AS requested_percent,
     least(CASE WHEN holding.ended_at IS NULL THEN greatest(epoch_us(holding.known_to_at), $open_to_us::BIGINT) ELSE epoch_us(holding.ended_at) END, $to_us::BIGINT)
       - greatest(epoch_us(holding.started_at), $from_us::BIGINT) AS length_us
   FROM ledger.holding AS holding

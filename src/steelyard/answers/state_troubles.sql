@@ -7,7 +7,7 @@ SELECT
     pod.workload_kind, pod.workload_name, pod.queue, device.model, device.vendor, device.device_index, coalesce(device.node, pod.node) AS node
 FROM (
     SELECT
-        cluster, pod_uid, device_uuid, rule, epoch_us(min(started_at)) AS started_us, CAST(sum(excess_gpu_us) AS BIGINT) AS gpu_us,
+        cluster, pod_uid, device_uuid, rule, epoch_us(min(started_at)) AS started_us, CASE WHEN count(excess_gpu_us) = count(*) THEN CAST(sum(excess_gpu_us) AS BIGINT) END AS gpu_us,
         max(peak_mib) - coalesce(max(granted_mib), 0) AS excess_mib
     FROM ledger.excess
     WHERE grain_at >= make_timestamp($from_us) AND grain_at < make_timestamp($to_us)

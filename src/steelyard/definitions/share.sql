@@ -33,4 +33,4 @@ CREATE OR REPLACE MACRO share_consumer_ppm(share_ppm, consumers) AS
   share_ppm // greatest(1, consumers);
 
 CREATE OR REPLACE MACRO share_floored_ppm(share_ppm, slots_count) AS
-  CASE WHEN slots_count > 0 THEN greatest(share_ppm, 1000000 // slots_count) ELSE share_ppm END;
+  CASE WHEN share_ppm IS NOT NULL AND slots_count > 0 THEN greatest(share_ppm, 1000000 // slots_count) ELSE share_ppm END;

@@ -52,7 +52,7 @@ both_sides AS (
 ),
 shares AS (
   SELECT
-    *, greatest(by_used_milli + by_gpu_milli - by_nominal_milli, 0) AS by_above_milli, greatest(used_milli + gpu_milli - nominal_milli, 0) AS above_milli
+    *, above_milli(by_used_milli + by_gpu_milli, by_nominal_milli) AS by_above_milli, above_milli(used_milli + gpu_milli, nominal_milli) AS above_milli
   FROM both_sides
   WHERE epoch_us(broken_at) <= to_us AND epoch_us(broken_at) <= by_to_us
 )

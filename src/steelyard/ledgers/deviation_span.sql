@@ -13,9 +13,9 @@ scope AS (
 held AS (
     SELECT
         holding.cluster, holding.device_uuid, holding.gi, holding.pod_uid, holding.occupancy, holding.memory_mib AS mib,
-        CASE WHEN holding.segment = 0 THEN greatest(asked.app_mib, asked.init_mib) ELSE asked.app_mib END AS other_mib,
+        CASE WHEN holding.segment = 0 THEN asked.first_mib ELSE asked.app_mib END AS other_mib,
         holding.cores_percent * 10000 AS ppm,
-        10000 * CASE WHEN holding.segment = 0 THEN greatest(asked.app_percent, asked.init_percent) ELSE asked.app_percent END AS other_ppm,
+        10000 * CASE WHEN holding.segment = 0 THEN asked.first_percent ELSE asked.app_percent END AS other_ppm,
         epoch_us(holding.started_at) AS from_us, epoch_us(coalesce(holding.ended_at, holding.known_to_at)) AS to_us
     FROM ledger.holding AS holding
     JOIN scope ON scope.cluster = holding.cluster AND scope.device_uuid = holding.device_uuid

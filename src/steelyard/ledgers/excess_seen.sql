@@ -106,7 +106,10 @@ judged AS (
     SELECT
         process.verdict, 'process', process.cluster, process.device_uuid, process.gi, process.pod_uid, process.instant_us, process.interval_us, 1, NULL,
         process.used_mib, NULL, process.used_ppm, TRUE,
-        greatest(CASE WHEN card.memory_mib > 0 THEN least(process.used_mib * 1000000 // card.memory_mib, 1000000) END, process.used_ppm),
+        greatest(
+            CASE WHEN process.used_mib IS NOT NULL AND card.memory_mib IS NOT NULL THEN least(process.used_mib * 1000000 // card.memory_mib, 1000000) END,
+            process.used_ppm
+        ),
         process.used_mib, process.before_us, process.next_us
     FROM dim.excess_process AS process
     LEFT JOIN card ON card.cluster = process.cluster AND card.device_uuid = process.device_uuid

@@ -7,7 +7,9 @@ to episodes, one row each; with it stand annotations larger than their request, 
 - Paths: ``process`` (the driver's processes, proven by their cgroup), ``soft_partition`` (what the layer counted), ``device`` (the card, where one
   pod alone holds it). ``basis`` names them. What is divided by reservation (``split_by_grant``) is no path.
 - ``interval_us``: how far apart the samples lie that show it; of a sample that stands for no time, how far the nearest is (NULL: there is none).
-- ``excess_gpu_us``: what was taken above the grant, as a share of the card, times the time shown; NULL where the card's memory is not known.
+- ``excess_gpu_us``: what was taken above the grant, as a share of the card, times the time shown; NULL where the card's memory, or what a
+  process used of it, is not known all the time. ``excess_least_gpu_us``: what is known of it; a weekly excess
+  is judged by that.
 
 Sceptic: ``SELECT * FROM ledger.excess WHERE pod_uid = '...'`` beside ``nvidia-smi --query-compute-apps=gpu_uuid,pid,used_memory --format=csv``.
 """

@@ -15,8 +15,9 @@ shown AS (
     SELECT
         cluster, pod_uid, device_uuid, gi, rule, epoch_us(min(started_at)) AS from_us, epoch_us(max(shown_to_at)) AS to_us, arg_max(is_last, started_at) AS is_last,
         string_agg(DISTINCT basis, '+' ORDER BY basis) AS basis, CAST(sum(samples_count) AS BIGINT) AS samples_count, max(interval_us) AS interval_us,
-        max(granted_mib) AS granted_mib, max(peak_mib) AS peak_mib, CAST(sum(excess_mib_us) AS BIGINT) AS excess_mib_us,
-        max(granted_percent) AS granted_percent, max(peak_ppm) AS peak_ppm, CAST(sum(excess_gpu_us) AS BIGINT) AS excess_gpu_us
+        max(granted_mib) AS granted_mib, max(peak_mib) AS peak_mib, CASE WHEN count(excess_mib_us) = count(*) THEN CAST(sum(excess_mib_us) AS BIGINT) END AS excess_mib_us,
+        max(granted_percent) AS granted_percent, max(peak_ppm) AS peak_ppm, CASE WHEN count(excess_gpu_us) = count(*) THEN CAST(sum(excess_gpu_us) AS BIGINT) END AS excess_gpu_us,
+        CAST(sum(excess_least_gpu_us) AS BIGINT) AS excess_least_gpu_us
     FROM joined
     GROUP BY cluster, pod_uid, device_uuid, gi, rule, episode_no
 ),
@@ -28,7 +29,7 @@ weighed AS (
             PARTITION BY shown.cluster, shown.pod_uid, shown.device_uuid, shown.gi, shown.rule ORDER BY shown.from_us
             RANGE BETWEEN (threshold.repeated_us - 1) PRECEDING AND CURRENT ROW
         ) AS soft_in_time,
-        sum(shown.excess_gpu_us) OVER (
+        sum(shown.excess_least_gpu_us) OVER (
             PARTITION BY shown.cluster, shown.pod_uid, shown.rule ORDER BY shown.to_us RANGE BETWEEN (threshold.weekly_us - 1) PRECEDING AND CURRENT ROW
         ) AS weekly_gpu_us,
         threshold.soft_us, threshold.repeated_count, threshold.weekly_gpu_us AS weekly_limit_us, threshold.shown_us
@@ -47,7 +48,8 @@ larger AS (
     SELECT
         cluster, pod_uid, device_uuid, CAST(sum(memory_mib) AS BIGINT) AS memory_mib, CAST(sum(cores_percent) AS BIGINT) AS cores_percent,
         CAST(sum(allowed_memory_mib) AS BIGINT) AS allowed_mib, CAST(sum(requested_cores_percent) AS BIGINT) AS allowed_percent,
-        CAST(sum(greatest(memory_mib - allowed_memory_mib, 0)) AS BIGINT) AS more_mib, CAST(sum(greatest(cores_percent - requested_cores_percent, 0)) AS BIGINT) AS more_percent
+        CASE WHEN count(memory_mib - allowed_memory_mib) = count(*) THEN CAST(sum(above_milli(memory_mib, allowed_memory_mib)) AS BIGINT) END AS more_mib,
+        CAST(sum(above_milli(cores_percent, requested_cores_percent)) AS BIGINT) AS more_percent
     FROM dim."grant"
     WHERE larger_than_request AND standing IN ('counts', 'suspect') AND device_uuid IS NOT NULL
     GROUP BY cluster, pod_uid, device_uuid
@@ -56,6 +58,7 @@ larger AS (
 tampered AS (
     SELECT
         larger.*, held.from_us, held.ended_us, held.to_us,
+        larger.more_mib = 0 OR (larger.more_mib IS NOT NULL AND card.memory_mib IS NOT NULL) AS told,
         least(greatest(coalesce(larger.more_mib * 1000000 // card.memory_mib, 0), coalesce(larger.more_percent * 10000, 0)), 1000000) AS more_ppm
     FROM larger
     JOIN (
@@ -110,7 +113,7 @@ episode AS (
         ) AS hard_reason,
         weighed.from_us, CASE WHEN weighed.is_last AND weighed.to_us + weighed.shown_us > epoch_us(parameter.as_of_at) THEN NULL ELSE weighed.to_us END AS ended_us,
         weighed.to_us AS known_us, weighed.samples_count, weighed.interval_us, weighed.granted_mib, weighed.peak_mib, weighed.excess_mib_us, weighed.granted_percent,
-        weighed.peak_ppm // 10000 AS peak_percent, weighed.excess_gpu_us, weighed.basis,
+        weighed.peak_ppm // 10000 AS peak_percent, weighed.excess_gpu_us, weighed.excess_least_gpu_us, weighed.basis,
         CASE
             WHEN weighed.basis = 'process' THEN 'process_in_cgroup'
             WHEN contains(weighed.basis, 'soft_partition') THEN 'counted_by_layer'
@@ -121,11 +124,12 @@ episode AS (
     UNION ALL
     SELECT
         cluster, pod_uid, device_uuid, NULL, 'tampered_grant', 'bypass', from_us, ended_us, to_us, 0, NULL, allowed_mib, memory_mib, more_mib * (to_us - from_us), allowed_percent,
-        cores_percent, CAST(CAST(more_ppm AS HUGEINT) * (to_us - from_us) // 1000000 AS BIGINT), 'annotation', 'written_in_annotation'
+        cores_percent, CASE WHEN told THEN CAST(CAST(more_ppm AS HUGEINT) * (to_us - from_us) // 1000000 AS BIGINT) END,
+        CAST(CAST(more_ppm AS HUGEINT) * (to_us - from_us) // 1000000 AS BIGINT), 'annotation', 'written_in_annotation'
     FROM tampered
     UNION ALL
     SELECT
-        cluster, pod_uid, NULL, NULL, 'exposed', NULL, from_us, ended_us, greatest(coalesce(ended_us, seen_us), from_us), 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, gpu_exposure,
+        cluster, pod_uid, NULL, NULL, 'exposed', NULL, from_us, ended_us, greatest(coalesce(ended_us, seen_us), from_us), 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, gpu_exposure,
         'written_in_pod'
     FROM exposed
 )
@@ -133,5 +137,5 @@ episode AS (
 SELECT
     cluster, pod_uid, device_uuid, gi, rule, CASE WHEN rule = 'exposed' THEN 'exposed' WHEN hard_reason IS NOT NULL THEN 'hard' ELSE 'soft' END AS severity, hard_reason,
     make_timestamp(from_us) AS started_at, make_timestamp(ended_us) AS ended_at, make_timestamp(known_us) AS known_to_at, samples_count, interval_us, granted_mib, peak_mib,
-    excess_mib_us, granted_percent, peak_percent, excess_gpu_us, basis, evidence_grade
+    excess_mib_us, granted_percent, peak_percent, excess_gpu_us, excess_least_gpu_us, basis, evidence_grade
 FROM episode

@@ -428,6 +428,7 @@ EXCESS: Final = Ledger(
         granted_percent BIGINT
         peak_ppm BIGINT
         excess_gpu_us BIGINT
+        excess_least_gpu_us BIGINT
         curve
         """
     ),
@@ -461,6 +462,7 @@ OVER_USE: Final = Ledger(
         granted_percent BIGINT
         peak_percent BIGINT
         excess_gpu_us BIGINT
+        excess_least_gpu_us BIGINT
         basis
         evidence_grade
         """

@@ -143,7 +143,10 @@ compared AS (
   SELECT
     t.*,
     coalesce(
-      t.requested_memory_mib, (least(q.memory_percent_per_gpu, 100000) * t.card_schedulable_memory_mib + 99) // 100
+      t.requested_memory_mib,
+      CASE
+        WHEN q.memory_percent_per_gpu IS NOT NULL THEN (least(q.memory_percent_per_gpu, 100000) * t.card_schedulable_memory_mib + 99) // 100
+      END
     ) AS allowed_memory_mib,
     NOT plausible_grant(t.quantity, t.consumers, t.said_memory_mib, t.cores_percent, t.share_ppm)
       OR NOT coalesce(greatest(t.c_slices, t.c_total, t.m_slices, t.m_total) <= 1000, TRUE) AS implausible
@@ -228,7 +231,7 @@ FROM (
   SELECT
     *,
     scheme IN ('hami', 'volcano_vgpu') AND kind <> 'mig' AND coalesce(card_mode, '') <> 'mig'
-      AND (coalesce(memory_mib > allowed_memory_mib, FALSE) OR coalesce(cores_percent > requested_cores_percent, FALSE))
+      AND (coalesce(memory_mib > coalesce(allowed_memory_mib, card_schedulable_memory_mib), FALSE) OR coalesce(cores_percent > requested_cores_percent, FALSE))
       AS larger_than_request
   FROM compared
 ) AS t
