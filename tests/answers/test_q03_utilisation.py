@@ -7,8 +7,11 @@ from typing import Any
 
 import pytest
 
+from steelyard.answers import card_spent
+from steelyard.answers.card_spent import NOT_TOLD, CardSpent, spent_cards
 from steelyard.answers.contract import Answer, Table
 from steelyard.answers.q03_utilisation import UtilisationSpec, answer
+from steelyard.answers.reading import Reading
 from steelyard.answers.registry import entry
 from steelyard.answers.state_capacity import SHOWN
 from steelyard.answers.state_cards import verdict
@@ -126,7 +129,6 @@ def test_a_card_that_is_bound_by_memory_takes_no_tenant() -> None:
     [
         ({"placeable": False, "state_reason": "frozen"}, {"free_no_demand": 10}, "no"),
         ({}, {"free_no_demand": 10}, "yes"),
-        ({}, {"saturated": 5, "free_no_demand": 5}, "no"),
         ({}, {"memory_bound": 1, "compute_bound": 4, "free_no_demand": 5}, "yes"),
         ({}, {"suspected_hang": 1, "compute_bound": 4, "free_no_demand": 5}, "no"),
         ({}, {"compute_bound": 10}, "no"),
@@ -137,9 +139,87 @@ def test_a_card_that_is_bound_by_memory_takes_no_tenant() -> None:
     ],
 )
 def test_may_a_tenant_be_added(card: dict[str, Any], states: dict[str, int], allowed: str | None) -> None:
-    found, reason = verdict(card, states)
+    found, reason = verdict(card, states, NOT_TOLD)
     assert (None if isinstance(found, Unknown) else found) == allowed
     assert reason
+
+
+@pytest.mark.parametrize(
+    "states",
+    [{"free_no_demand": 10}, {"held_unattributed": 5, "free_no_demand": 5}, {"held_idle": 5, "free_no_demand": 5}],
+)
+@pytest.mark.parametrize("spent", ["memory_bound", "saturated"])
+def test_nobody_is_added_to_a_card_whose_bandwidth_is_spent_whoever_spends_it(
+    states: dict[str, int], spent: str
+) -> None:
+    assert verdict({}, states, CardSpent(spent, True))[0] == "no"
+
+
+def test_a_yes_for_a_card_that_nobody_measured_says_so() -> None:
+    assert "not measured" in verdict({}, {"free_no_demand": 10}, NOT_TOLD)[1]
+    assert "not spent" in verdict({}, {"free_no_demand": 10}, CardSpent(None, True))[1]
+
+
+def test_a_card_that_works_for_nobody_who_holds_it_gets_no_yes() -> None:
+    assert verdict({}, {"free_no_demand": 10}, CardSpent(None, True, True))[0] == Unknown(
+        "it is at work and nobody holds it"
+    )
+    assert verdict({}, {"mixed": 5, "free_no_demand": 5}, CardSpent(None, True, True))[0] == "yes"
+
+
+def told_of(estate: Estate) -> dict[str, tuple[str | None, bool]]:
+    window = Window(at("09:00"), at("10:00"))
+    found = spent_cards(Reading(estate.store, card_spent.SQL), window)
+    return {uuid: (told.spent, told.is_measured) for (_cluster, uuid, _grain), told in found.items()}
+
+
+def stated(estate: Estate, pod: str, amount: int, state: str, cause: str | None = None, basis: str = "card") -> None:
+    estate.insert(
+        "ledger.gpu_state", cluster="default", place_kind="device", place_id=FIRST, node="node-a", device_uuid=FIRST, grain_at=at("09:00"),
+        pod_uid=pod, state=state, cause=cause, basis=basis, amount_gpu_us=amount,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("rows", "spent"),
+    [
+        ([("small", 10, "memory_bound"), ("large", 50, "held_idle")], "memory_bound"),
+        ([("small", 4, "memory_bound"), ("small", 6, "mixed")], None),
+        ([("small", 5, "memory_bound"), ("small", 5, "mixed"), ("small", 90, "held_unknown", "1002")], "memory_bound"),
+        ([("a", 10, "held_unattributed", "saturated"), ("b", 10, "held_unattributed", "saturated")], "saturated"),
+        ([("a", 10, "memory_bound", None, "instance"), ("b", 10, "mixed", None, "instance")], None),
+    ],
+)
+def test_any_holder_speaks_for_the_card_and_an_instance_for_itself_alone(
+    rows: list[tuple[Any, ...]], spent: str | None
+) -> None:
+    estate = Estate()
+    for row in rows:
+        stated(estate, *row)
+    assert told_of(estate).get(FIRST, (None, False))[0] == spent
+
+
+@pytest.mark.parametrize(
+    ("sm", "dram", "mig", "told"),
+    [
+        (300_000, 900_000, False, ("memory_bound", True)),
+        (900_000, 900_000, False, ("saturated", True)),
+        (900_000, 590_000, False, (None, True)),
+        (None, 600_000, False, ("memory_bound", True)),
+        (300_000, 900_000, True, None),
+    ],
+)
+def test_the_cards_own_means_speak_for_it_though_nobody_holds_it(
+    sm: int | None, dram: int, mig: bool, told: Any
+) -> None:
+    estate = Estate()
+    estate.card(FIRST, "node-a", 0, valid_to_at=None, mig_enabled=mig)
+    estate.insert("dim.state_threshold", bound_ratio=0.6, idle_ratio=0.05)
+    estate.insert(
+        "ledger.usage", cluster="default", device_uuid=FIRST, grain_at=at("09:00"), path="device", dram_gpu_us=dram, dram_observed_us=1_000_000,
+        sm_gpu_us=sm, sm_observed_us=None if sm is None else 1_000_000,
+    )  # fmt: skip
+    assert told_of(estate).get(FIRST) == told
 
 
 def test_what_was_not_measured_is_unknown_and_no_zero() -> None:

@@ -17,6 +17,7 @@ from steelyard.definitions.gpu_state import (
     claims_free_share,
     hang_signature,
     measured_ratio,
+    spent_as,
     state_of,
     waiting_cause,
 )
@@ -216,3 +217,22 @@ def test_what_claims_free_share_and_why_is_the_same_in_sql(
 def test_a_power_limit_is_known_only_where_the_name_decides_it(model: str, watts: int | None) -> None:
     found = power_limit_watts_of(model)
     assert (None if isinstance(found, Unknown) else found) == watts
+
+
+@pytest.mark.parametrize(
+    ("state", "cause", "spent"),
+    [
+        ("memory_bound", None, "memory_bound"),
+        ("saturated", None, "saturated"),
+        ("held_unattributed", "saturated", "saturated"),
+        ("held_unattributed", "compute_bound", None),
+        ("held_unattributed", None, None),
+        ("held_idle", "memory_bound", None),
+        ("free_no_demand", None, None),
+    ],
+)
+def test_a_card_is_spent_by_a_holders_state_or_by_its_own_where_no_path_tells_of_the_holder(
+    store: Store, state: str, cause: str | None, spent: str | None
+) -> None:
+    assert spent_as(state, cause) == spent
+    assert store.rows("SELECT spent_as(?, ?)", [state, cause]) == [(spent,)]

@@ -146,7 +146,9 @@ def states(draw: st.DrawFn) -> Row:
         "place_id": row["device_uuid"],
         "node": draw(st.sampled_from(["n1", "n1", "n2"])),
         "unit_id": draw(st.sampled_from([None, "u1"])),
-        "state": draw(st.sampled_from(["saturated", "memory_bound", "mixed", "held_idle"])),
+        "state": draw(st.sampled_from(["saturated", "memory_bound", "mixed", "held_unattributed"])),
+        "cause": draw(st.sampled_from([None, "memory_bound", "compute_bound"])),
+        "basis": draw(st.sampled_from(["triple", "card", "card+203", "instance"])),
         "amount_gpu_us": draw(st.integers(1, HOUR // 4)),
     }
 

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from steelyard.definitions import money
 from steelyard.definitions.fragmentation import RequestClass
+from steelyard.definitions.gpu_state import spent_as
 from steelyard.definitions.models import model_tokens
 from steelyard.definitions.money import LineKey, MoneyPolicy
 from steelyard.facts.price import Discount, Price
@@ -301,9 +302,14 @@ def blocked_us(world: World, place_key: Key, grain_at: int) -> int:
     held: dict[Key, int] = defaultdict(int)
     full: dict[Key, int] = defaultdict(int)
     for row in world.states:
-        if place_of(row) == place_key and row["grain_at"] == grain_at and row["pod_uid"] is not None:
+        if (
+            place_of(row) == place_key
+            and row["grain_at"] == grain_at
+            and row["pod_uid"] is not None
+            and not row["basis"].startswith("instance")
+        ):
             held[row["pod_uid"], row["unit_id"]] += row["amount_gpu_us"]
-            if row["state"] in ("saturated", "memory_bound"):
+            if spent_as(row["state"], row["cause"]):
                 full[row["pod_uid"], row["unit_id"]] += row["amount_gpu_us"]
     longest = 0
     for key, amount in full.items():

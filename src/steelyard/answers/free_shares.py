@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
-from steelyard.answers import grounds, scene
+from steelyard.answers import card_spent, grounds, scene
 from steelyard.answers.grounds import KnownTime
 from steelyard.answers.reading import Reading, Record
 from steelyard.answers.scene import CARD_PPM, Card, Scene, fill, grain_us_of, grain_window
@@ -24,7 +24,6 @@ from steelyard.primitives.i18n import _
 from steelyard.primitives.instant import Instant
 
 SQL: Final = Path(__file__).with_suffix(".sql")
-BUSY_STATES: Final = ("memory_bound", "saturated")
 """States of a card in which a further holder takes from those that are there."""
 
 _MASKS_MAX: Final = 4_096
@@ -92,7 +91,7 @@ class FreeShares:
 
 def statements() -> tuple[Path, ...]:
     """The files whose statements ``free_shares`` runs."""
-    return (SQL, scene.SQL, grounds.SQL)
+    return (SQL, card_spent.SQL, scene.SQL, grounds.SQL)
 
 
 def free_shares(reading: Reading, times: Sequence[KnownTime], at: Instant | None) -> FreeShares:
@@ -145,11 +144,16 @@ def _add_cluster(
         row["device_uuid"]: row["state"]
         for row in reading.run("free_busy_cards", cluster=cluster, grain_from_us=grain.start, grain_to_us=grain.end)
     }
+    spent = {
+        uuid: told.spent
+        for (of_cluster, uuid, _at), told in card_spent.spent_cards(reading, grain).items()
+        if told.spent is not None and of_cluster == cluster
+    }
     shares = []
     for card in standing.cards.values():
         if card.record["cluster"] == cluster and card.supply_ppm and not card.down:
             own = holders.get((cluster, card.record["device_uuid"]), ())
-            shares.append(_share(card, own, found.instances, busy, cordoned if is_now else frozenset(), is_now))
+            shares.append(_share(card, own, found.instances, busy, spent, cordoned if is_now else frozenset(), is_now))
     for place in standing.places:
         if place.record["cluster"] == cluster and not place.down:
             shares += _counted(place, place.record["node"] in cordoned and is_now)
@@ -166,6 +170,7 @@ def _share(
     holders: Sequence[Record],
     instances: Mapping[tuple[str, str], Sequence[Record]],
     busy: Mapping[str, str],
+    spent: Mapping[str, str],
     cordoned: Iterable[str],
     is_now: bool,
 ) -> FreeShare:
@@ -179,11 +184,8 @@ def _share(
         unknown = card.doubt or _("not all pods were seen at this instant")
     elif card.doubt and shown.free_ppm:
         unknown = card.doubt
-    blocked = None
-    if (is_now and (record["placeable"] is False or record["cordoned"])) or record["node"] in cordoned:
-        blocked = "frozen"
-    elif busy.get(uuid) in BUSY_STATES:
-        blocked = busy[uuid]
+    frozen = (is_now and (record["placeable"] is False or record["cordoned"])) or record["node"] in cordoned
+    blocked = "frozen" if frozen else spent.get(uuid)
     known = not holders or (uuid in busy and not busy[uuid].startswith("held_unknown"))
     return FreeShare(
         record["cluster"],

@@ -55,7 +55,7 @@ GROUP BY unit_id, device_uuid, gi
 ORDER BY device_uuid, gi, unit_id;
 
 -- name: free_busy_cards
--- The state that most of a held card was in, in the grain of the instant: where that is memory_bound or saturated, nobody may be added.
+-- The state that most of a held card was in, in the grain of the instant.
 SELECT device_uuid, arg_max(state, (amount_gpu_us, state)) AS state
 FROM (
     SELECT device_uuid, state, sum(amount_gpu_us) AS amount_gpu_us

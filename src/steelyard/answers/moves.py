@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Final
 
-from steelyard.answers.free_shares import BUSY_STATES, FreeShare, FreeShares
+from steelyard.answers import card_spent
+from steelyard.answers.free_shares import FreeShare, FreeShares
 from steelyard.answers.placing import placed
 from steelyard.answers.reading import Record
 from steelyard.definitions.fragmentation import FreeCard, FreeNode, Shape, fits_node
@@ -150,7 +151,7 @@ def _card_without(share: FreeShare, pods: Collection[str]) -> FreeCard | None:
     if share.unknown is not None:
         return None
     is_emptied = all(row["pod_uid"] in pods for row in share.holders)
-    if share.blocked is not None and not (share.blocked in BUSY_STATES and is_emptied):
+    if share.blocked is not None and not (share.blocked in card_spent.SPENT and is_emptied):
         return None
     return share.without(pods)
 

@@ -15,6 +15,7 @@ from typing import Final
 
 from steelyard.answers import (
     attribution_paths,
+    card_spent,
     dimensions,
     fragmentation,
     free_shares,
@@ -124,6 +125,7 @@ def answer(rows: Rows, spec: UtilisationSpec) -> Answer:
         dimensions.SQL,
         queue_waits.SQL_FILE,
         state_troubles.SQL_FILE,
+        card_spent.SQL,
     )
     by = dimensions.chosen(spec.by, dimensions.STATE, reading)
     where = dimensions.filters(spec.where, dimensions.STATE, reading)
@@ -253,7 +255,9 @@ def _cards(reading: Reading, reader: StateReader, where: Sequence[Filter], grain
         "cards_last", from_us=max(grains.whole.start, end - DAY_US) if end != INSTANT_MAX else INSTANT_MIN, to_us=end
     )
     cards = [card for card in reader.cards() if all(condition.admits(card) for condition in of_place)]
-    return state_cards.cards_table(cards, last)
+    instants = [int(row["at_us"]) for row in last]
+    spent = card_spent.spent_cards(reading, Window(min(instants), max(instants) + 1)) if instants else {}
+    return state_cards.cards_table(cards, last, spent)
 
 
 def _series(reading: Reading, reader: StateReader, where: Sequence[Filter], grains: Grains) -> list[Series]:

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from typing import Final
 
+from steelyard.answers.card_spent import NOT_TOLD, CardSpent
 from steelyard.answers.contract import Column, Table, Value
 from steelyard.answers.reading import Record
 from steelyard.answers.state_lines import HELD, NOT_KNOWN, hours
@@ -31,14 +32,16 @@ COLUMNS: Final = (
     Column("at"),
     Column("cluster"),
 )
-_SPENT: Final = ("memory_bound", "saturated")
 _LISTED_MAX: Final = 1_000
 
 
-def cards_table(cards: Iterable[Record], last: Sequence[Record]) -> tuple[Table, int]:
+def cards_table(
+    cards: Iterable[Record], last: Sequence[Record], spent: Mapping[tuple[str, str, Instant], CardSpent]
+) -> tuple[Table, int]:
     """One row per card, those that say no first; and how many more there are than are listed.
 
-    ``last``: of each card the GPU-time by state in its last grain. ``free_ratio``: the share of that grain that was free.
+    ``last``: of each card the GPU-time by state in its last grain. ``spent``: of cards in grains. ``free_ratio``: the share of that grain that was
+    free.
     """
     by_card: dict[tuple[str, str], dict[str, int]] = {}
     instants: dict[tuple[str, str], Instant] = {}
@@ -52,7 +55,8 @@ def cards_table(cards: Iterable[Record], last: Sequence[Record]) -> tuple[Table,
     for card in cards:
         key = (card["cluster"], card["device_uuid"])
         states = by_card.get(key, {})
-        allowed, reason = verdict(card, states)
+        told = spent.get((*key, instants[key]), NOT_TOLD) if key in instants else NOT_TOLD
+        allowed, reason = verdict(card, states, told)
         free = states.get("free_waiting", 0) + states.get("free_no_demand", 0)
         total = sum(states.values())
         rows.append(
@@ -82,8 +86,8 @@ def _standing(states: Mapping[str, int]) -> str | None:
     return max(held, key=lambda name: (held[name], name)) if held else None
 
 
-def verdict(card: Record, states: Mapping[str, int]) -> tuple[Value, str]:
-    """``yes`` or ``no``, or Unknown, and the reason. ``states``: GPU-time of the card's last grain by state."""
+def verdict(card: Record, states: Mapping[str, int], told: CardSpent) -> tuple[Value, str]:
+    """``yes`` or ``no``, or Unknown, and the reason. ``states``: GPU-time of the card's last grain by state; ``told``: of the card itself in it."""
     if card.get("placeable") is False:
         return "no", _("nothing may be placed on it: {reason}").format(
             reason=card.get("state_reason") or card.get("state") or "?"
@@ -96,13 +100,12 @@ def verdict(card: Record, states: Mapping[str, int]) -> tuple[Value, str]:
     known = held - sum(states.get(name, 0) for name in NOT_KNOWN)
     if states.get("suspected_hang", 0):
         return "no", _("a hang is suspected on it: {hours} GPU-h").format(hours=_short(states["suspected_hang"]))
-    for name, reason in (
-        (_SPENT[0], _("its memory bandwidth is spent")),
-        (_SPENT[1], _("compute and memory bandwidth are spent")),
-    ):
-        spent = sum(states.get(each, 0) for each in _SPENT)
-        if states.get(name, 0) and 2 * spent >= known:
-            return "no", reason
+    if told.spent is not None:
+        reasons = {
+            "memory_bound": _("its memory bandwidth is spent"),
+            "saturated": _("compute and memory bandwidth are spent"),
+        }
+        return "no", reasons[told.spent]
     if states.get("free_waiting", 0) + states.get("free_no_demand", 0) <= 0:
         if states.get("unobserved", 0) > 0:
             why = _("whether a share of it is free was not seen")
@@ -111,6 +114,11 @@ def verdict(card: Record, states: Mapping[str, int]) -> tuple[Value, str]:
     if held and 2 * known < held:
         why = _("what its holders do is not known")
         return Unknown(why), why
+    if not held and told.is_at_work:
+        why = _("it is at work and nobody holds it")
+        return Unknown(why), why
+    if not held and not told.is_measured:
+        return "yes", _("nobody holds it; whether its bandwidth is spent was not measured")
     return "yes", _("a share is free and its bandwidth is not spent")
 
 

@@ -185,6 +185,13 @@ CLAIMING_REASONS: Final = ("workload_not_seen", "end_not_stamped", "gate_not_see
 GPU_MILLI_MAX: Final = 1_000_000_000
 
 
+def spent_as(state: str, cause: str | None) -> str | None:
+    """``memory_bound`` or ``saturated`` where a holder's time says that of its card: by its state, or by the card's where no path tells of the
+    holder."""
+    told = cause if state == "held_unattributed" else state
+    return told if told in ("memory_bound", "saturated") else None
+
+
 def claims_free_share(stage: str | None, fit: str | None, gpu_milli: int | None, unknown_reason: str | None) -> bool:
     """Whether a wait is demand that free share is matched with. A request that never fits claims nothing."""
     known = unknown_reason is None or unknown_reason in CLAIMING_REASONS

@@ -73,3 +73,6 @@ CREATE OR REPLACE MACRO waiting_cause(cause, stage, demand_kind) AS
     WHEN cause IS NULL AND stage = 'queue' THEN CASE WHEN demand_kind = 'pod_group' THEN 'gang' ELSE 'quota' END
     ELSE 'scheduler'
   END;
+
+CREATE OR REPLACE MACRO spent_as(state, cause) AS
+  CASE WHEN state IN ('memory_bound', 'saturated') THEN state WHEN state = 'held_unattributed' AND cause IN ('memory_bound', 'saturated') THEN cause END;

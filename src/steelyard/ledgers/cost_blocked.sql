@@ -4,12 +4,12 @@ WITH
 stated AS (
     SELECT
         cluster, place_id, node, epoch_us(grain_at) AS grain_us_at, pod_uid, unit_id, CAST(sum(amount_gpu_us) AS BIGINT) AS held_gpu_us,
-        CAST(sum(amount_gpu_us) FILTER (WHERE state IN ('saturated', 'memory_bound')) AS BIGINT) AS full_gpu_us
+        CAST(sum(amount_gpu_us) FILTER (WHERE spent_as(state, cause) IS NOT NULL) AS BIGINT) AS full_gpu_us
     FROM ledger.gpu_state
-    WHERE place_kind = 'device' AND pod_uid IS NOT NULL AND grain_at >= make_timestamp(CAST($from_us AS BIGINT))
+    WHERE place_kind = 'device' AND pod_uid IS NOT NULL AND NOT starts_with(basis, 'instance') AND grain_at >= make_timestamp(CAST($from_us AS BIGINT))
         AND grain_at < make_timestamp(CAST($to_us AS BIGINT))
     GROUP BY ALL
-    HAVING count(*) FILTER (WHERE state IN ('saturated', 'memory_bound')) > 0
+    HAVING count(*) FILTER (WHERE spent_as(state, cause) IS NOT NULL) > 0
 ),
 
 timed AS (

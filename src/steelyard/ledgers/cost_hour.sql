@@ -28,7 +28,7 @@ full_card AS (
     SELECT
         date_trunc('hour', grain_at) AS hour_at, sum(CAST(hash(cluster, place_id, grain_at, pod_uid, unit_id, state, amount_gpu_us) AS HUGEINT)) AS part_no
     FROM ledger.gpu_state
-    WHERE state IN ('saturated', 'memory_bound')
+    WHERE spent_as(state, cause) IS NOT NULL
     GROUP BY date_trunc('hour', grain_at)
 ),
 
