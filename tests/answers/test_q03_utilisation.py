@@ -394,3 +394,9 @@ def test_a_viewer_is_told_the_sizes_of_its_own_pods_and_nothing_of_what_is_free(
         assert [row["workload"] for row in rows(result, "right_sizing")] == sized
         assert not {"fragmentation_nodes", "request_classes"} & {table.name for table in result.tables}
         assert all(isinstance(figure(result, name), Unknown) for name in SHOWN)
+
+
+def test_the_window_that_is_printed_gives_the_same_free_share_when_it_is_stated() -> None:
+    whole = ask()
+    stated_again = ask(window=whole.window)
+    assert {name: figure(stated_again, name) for name in SHOWN} == {name: figure(whole, name) for name in SHOWN}

@@ -73,6 +73,11 @@ def known_times(reading: Reading) -> tuple[KnownTime, ...]:
     return tuple(times.values())
 
 
+def all_time(times: Sequence[KnownTime]) -> Window:
+    """What figures of all time are about: from the first instant that is known to the last at which anything was seen, cards and samples too."""
+    return Window(min(time.first for time in times), max(time.reach for time in times))
+
+
 def unless_no_pods_were_read(
     figures: Iterable[Figure], times: Sequence[KnownTime], names: Collection[str], where: Sequence[Filter] = ()
 ) -> list[Figure]:

@@ -173,7 +173,7 @@ def answer(rows: Rows, spec: ConsumptionSpec) -> Answer:
     where = dimensions.filters(spec.where, dimensions.POD_AND_PLACE, reading)
     times = grounds.known_times(reading)
     span = Window(min(time.first for time in times), max(time.last for time in times))
-    window = spec.window or span
+    window = spec.window or grounds.all_time(times)
     parameter = parameter_of(reading)
     grains = grains_of(spec.window, parameter.grain_us)
     outside = spec.window is not None and not span.overlap_us(window.start, window.end)

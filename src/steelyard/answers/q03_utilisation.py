@@ -133,7 +133,7 @@ def answer(rows: Rows, spec: UtilisationSpec) -> Answer:
     known = Window(min(time.first for time in times), max(time.last for time in times) + 1)
     grains = grains_of(spec.window, parameter_of(reading).grain_us)
     span = reading.run("span", from_us=grains.whole.start, to_us=grains.whole.end)[0]
-    window = spec.window or Window(known.start, known.end - 1)
+    window = spec.window or grounds.all_time(times)
     if span["first_us"] is None:
         reason = Unknown(
             _("nothing is booked of whole grains in {window}; the known time is {known}").format(

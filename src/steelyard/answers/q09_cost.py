@@ -132,7 +132,7 @@ def answer(rows: Rows, spec: CostSpec) -> Answer:
     known = Window(min(time.first for time in times), max(time.last for time in times) + 1)
     parameter = parameter_of(reading)
     whole = whole_grains(spec.window, parameter.grain_us)
-    window = spec.window or Window(known.start, known.end - 1)
+    window = spec.window or grounds.all_time(times)
     span = reading.run("span", from_us=whole.start, to_us=whole.end)[0]
     if span["first_us"] is None:
         reason = Unknown(

@@ -73,7 +73,7 @@ def free_part(reading: Reading, window: Window, known: Window, where: Sequence[F
                 )
             )
         )
-    at = window.end - 1 if window.end < known.end else None
+    at = window.end - 1 if window.end < known.end - 1 else None
     found: Fragmentation = fragmentation(reading, FragmentationSpec(at=at, where=where))
     nodes, *classes = found.tables
     figures = [figure for figure in found.figures if figure.name in METHODS]
