@@ -141,7 +141,7 @@ def hang_minutes(rows: Sequence[Row]) -> set[int]:
         end = max(row["at"] + min(max(row["interval_us"] or 0, 0), HOUR) for row in group)
         if number + 1 < len(verdicts):
             end = min(end, verdicts[number + 1][2][0]["at"])
-        runs[-1].append((minute, group[0]["at"], end))
+        runs[-1].append((minute, minute, max(end, minute + MINUTE)))
     lasting = [run for run in runs if run and max(entry[2] for entry in run) - run[0][1] >= DEFAULTS.hang_us]
     return {entry[0] for run in lasting for entry in run}
 

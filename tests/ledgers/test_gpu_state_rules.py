@@ -50,8 +50,8 @@ def store() -> Iterator[Store]:
 
 def sample(minute: int, engine: float, sm: float, dram: float, card: str = "GPU-1", **more: Any) -> DeviceSample:
     return DeviceSample(
-        **COMMON, natural_key=card, occurred_at=BASE + minute * MINUTE, device_uuid=card, interval_us=MINUTE, gr_active_ratio=engine,
-        sm_active_ratio=sm, dram_active_ratio=dram, **more,
+        **COMMON, natural_key=card, occurred_at=BASE + minute * MINUTE, device_uuid=card, gr_active_ratio=engine,
+        sm_active_ratio=sm, dram_active_ratio=dram, **{"interval_us": MINUTE, **more},
     )  # fmt: skip
 
 
@@ -157,6 +157,16 @@ def test_a_hang_is_suspected_after_ten_minutes_and_from_its_first_minute_on_acro
     rows = posted(store, [sample(63, 1.0, 0.0, 0.0, **HANG)], [held()], [], HOUR)
     assert hang_minutes(rows) == 10
     assert {key[2] for key in rows if key[5] == "suspected_hang"} == {BASE, BASE + HOUR}
+
+
+@pytest.mark.parametrize(("minutes", "hangs"), [(9, 0), (10, 10)])
+def test_ten_one_minute_means_are_ten_minutes_though_samples_do_not_say_how_long_they_stand_for(
+    store: Store, minutes: int, hangs: int
+) -> None:
+    forget(store)
+    run = [sample(minute, 1.0, 0.0, 0.0, interval_us=None, **HANG) for minute in range(20, 20 + minutes)]
+    after = sample(20 + minutes, 1.0, 0.75, 0.25, interval_us=None)
+    assert hang_minutes(posted(store, [*estate(), *run, after], [held()], [], HOUR)) == hangs
 
 
 @pytest.mark.parametrize(

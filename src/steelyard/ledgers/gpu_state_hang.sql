@@ -1,4 +1,4 @@
--- The minutes of suspected hangs, one bit each: the signature of a hang, from its first minute to its last for as long as the settings ask. A gap does not
+-- The minutes of suspected hangs, one bit each: the signature of a hang, from the start of its first minute to the end of its last for as long as the settings ask. A gap does not
 -- end a run, a minute that speaks against it does, and a run may cross any window, so it is found over the whole history; only of units of
 -- which a sample has the whole signature by itself. Two-valued rows (hang TRUE or FALSE) count; a minute that cannot tell neither counts nor ends.
 WITH
@@ -67,7 +67,7 @@ judged AS (
 
 numbered AS (
     SELECT
-        cluster, device_uuid, gi, minute_us, from_us, is_hang,
+        cluster, device_uuid, gi, minute_us, is_hang,
         least(until_us, coalesce(lead(from_us) OVER turns, 4611686018427387904)) AS until_us,
         sum(CASE WHEN is_hang THEN 0 ELSE 1 END) OVER turns AS run_no
     FROM judged
@@ -80,7 +80,7 @@ run AS (
     FROM numbered
     WHERE is_hang
     GROUP BY cluster, device_uuid, gi, run_no
-    HAVING max(until_us) - min(from_us) >= (SELECT hang_us FROM threshold)
+    HAVING max(greatest(until_us, minute_us + 60000000)) - min(minute_us) >= (SELECT hang_us FROM threshold)
 )
 
 SELECT
