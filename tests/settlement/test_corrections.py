@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
+from steelyard.definitions.tenant import TenantRule
 from steelyard.ledgers.posting import PostingParameters, post_ledgers
 from steelyard.primitives.clock import FixedClock
 from steelyard.settlement.corrections import Correction, corrections_due
@@ -125,14 +126,28 @@ def test_a_correction_is_taken_back_where_its_ground_goes(tmp_path: Path, site: 
 
 
 def test_a_reorganisation_corrects_nothing(site: Site) -> None:
-    from steelyard.definitions.tenant import TenantRule
-
     closed(site.store, site.directory)
     rules = (TenantRule("namespace", None, "team-*", "one-for-all"),)
     post_ledgers(site.store, PostingParameters(tenant_rules=rules), clock=FixedClock(at("12-03")))
     assert site.store.rows("SELECT DISTINCT tenant FROM ledger.charge") == [("one-for-all",)]
     found = due(site)
     assert [each for each in found if each.amount_micro or each.quantity_gpu_us] == []
+
+
+def test_a_price_that_names_no_tenant_is_corrected_for_whom_it_was_closed_though_the_pods_are_anothers_now(
+    site: Site,
+) -> None:
+    closed(site.store, site.directory)
+    site.store.append(book(2, charge=micro(3)))
+    rules = (TenantRule("namespace", None, "team-*", "one-for-all"),)
+    post_ledgers(site.store, PostingParameters(tenant_rules=rules), clock=FixedClock(at("12-03")))
+    found = [each for each in due(site) if each.ledger == "charge"]
+    sums: dict[str | None, int] = {}
+    for each in found:
+        sums[each.tenant] = sums.get(each.tenant, 0) + each.amount_micro
+    # 264 GPU-h of team-a at one more, 180 of team-b at 3 in place of 2 less a tenth
+    assert sums == {"team-a": micro(264), "team-b": micro(540 - 324)}
+    assert {each.reason for each in found} == {"price"}
 
 
 def test_a_changed_policy_is_a_definition_and_no_late_fact(site: Site) -> None:

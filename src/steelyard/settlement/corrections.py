@@ -2,7 +2,7 @@
 
 ``closing`` carries them into the next period, ``restate`` shows them. The tricks to know: only grains in which a ledger posted or reversed anything
 since the close are compared, row by row with the snapshot; and a closed period keeps its tenants, so that a reorganisation corrects nothing: of a pod
-that is another tenant's by now, only GPU-time that differs does.
+that is another tenant's by now, and of which the books price either tenant by name, only GPU-time that differs does.
 """
 
 from __future__ import annotations
@@ -176,7 +176,9 @@ def _lay_out_both(store: Store, closed: Closed, rules: SettlementRules) -> None:
     store.execute(
         "CREATE TEMP TABLE settling_moved AS SELECT now.holder_no FROM settling_holder AS now JOIN "
         f"(SELECT DISTINCT cluster, pod_uid, tenant FROM {was_pods} WHERE pod_uid IS NOT NULL) AS was "
-        "ON was.cluster = now.cluster AND was.pod_uid = now.pod_uid AND was.tenant <> now.tenant"
+        "ON was.cluster = now.cluster AND was.pod_uid = now.pod_uid AND was.tenant <> now.tenant "
+        "SEMI JOIN (SELECT tenant FROM dim.price_line WHERE tenant IS NOT NULL UNION SELECT tenant FROM dim.discount_line) AS named "
+        "ON named.tenant IN (was.tenant, now.tenant)"
     )
     store.execute(
         "UPDATE settling_holder AS now SET tenant = was.tenant, from_at = was.from_at, to_at = was.to_at FROM "
