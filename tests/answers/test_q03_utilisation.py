@@ -14,7 +14,7 @@ from steelyard.answers.q03_utilisation import UtilisationSpec, answer
 from steelyard.answers.reading import Reading
 from steelyard.answers.registry import entry
 from steelyard.answers.state_capacity import SHOWN
-from steelyard.answers.state_cards import verdict
+from steelyard.answers.state_cards import cards_table, verdict
 from steelyard.answers.state_series import state_series
 from steelyard.primitives.errors import UsageError
 from steelyard.primitives.instant import HOUR_US, Window
@@ -158,6 +158,27 @@ def test_nobody_is_added_to_a_card_whose_bandwidth_is_spent_whoever_spends_it(
 def test_a_yes_for_a_card_that_nobody_measured_says_so() -> None:
     assert "not measured" in verdict({}, {"free_no_demand": 10}, NOT_TOLD)[1]
     assert "not spent" in verdict({}, {"free_no_demand": 10}, CardSpent(None, True))[1]
+
+
+def test_beside_a_pod_on_a_card_that_no_source_names_no_card_of_the_node_gets_a_yes() -> None:
+    cards = [
+        {"cluster": "c", "node": node, "device_uuid": uuid, "model": None} for node, uuid in (("n1", "a"), ("n2", "b"))
+    ]
+    last = [
+        {
+            "cluster": "c",
+            "device_uuid": uuid,
+            "state": "free_no_demand",
+            "amount_gpu_us": 10,
+            "at_us": 7,
+            "pods_count": 0,
+        }
+        for uuid in "ab"
+    ]
+    found, _left = cards_table(cards, last, {}, {("c", "n1", 7), ("c", "n2", 6)})
+    place = [column.name for column in found.columns].index("may_add_tenant")
+    verdicts = {row[1]: row[place] for row in found.rows}
+    assert (isinstance(verdicts["a"], Unknown), verdicts["b"]) == (True, "yes")
 
 
 def test_a_card_that_works_for_nobody_who_holds_it_gets_no_yes() -> None:

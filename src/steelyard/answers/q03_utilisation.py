@@ -256,8 +256,13 @@ def _cards(reading: Reading, reader: StateReader, where: Sequence[Filter], grain
     )
     cards = [card for card in reader.cards() if all(condition.admits(card) for condition in of_place)]
     instants = [int(row["at_us"]) for row in last]
-    spent = card_spent.spent_cards(reading, Window(min(instants), max(instants) + 1)) if instants else {}
-    return state_cards.cards_table(cards, last, spent)
+    stretch = Window(min(instants), max(instants) + 1) if instants else Window(end, end)
+    spent = card_spent.spent_cards(reading, stretch)
+    unplaced = {
+        (row["cluster"], row["node"], int(row["at_us"]))
+        for row in reading.run("unplaced_last", from_us=stretch.start, to_us=stretch.end)
+    }
+    return state_cards.cards_table(cards, last, spent, unplaced)
 
 
 def _series(reading: Reading, reader: StateReader, where: Sequence[Filter], grains: Grains) -> list[Series]:

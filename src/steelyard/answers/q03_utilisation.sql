@@ -112,6 +112,15 @@ FROM (
 WHERE grain_at = last_at
 GROUP BY cluster, device_uuid, state, grain_at;
 
+-- name: unplaced_last
+-- Nodes and grains in which somebody holds cards that no source names.
+SELECT DISTINCT cluster, node, epoch_us(grain_at) AS at_us
+FROM ledger.gpu_state
+WHERE place_kind = 'node'
+    AND pod_uid IS NOT NULL
+    AND grain_at >= make_timestamp($from_us)
+    AND grain_at < make_timestamp($to_us);
+
 -- name: pending
 -- Demand that free share is matched with, over the window.
 SELECT

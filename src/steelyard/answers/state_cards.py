@@ -8,7 +8,7 @@ Sceptic's command: ``dcgmi dmon -i <gpu> -e 1001,1002,1005``.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from fractions import Fraction
 from typing import Final
 
@@ -36,11 +36,15 @@ _LISTED_MAX: Final = 1_000
 
 
 def cards_table(
-    cards: Iterable[Record], last: Sequence[Record], spent: Mapping[tuple[str, str, Instant], CardSpent]
+    cards: Iterable[Record],
+    last: Sequence[Record],
+    spent: Mapping[tuple[str, str, Instant], CardSpent],
+    unplaced: Collection[tuple[str, str | None, Instant]] = (),
 ) -> tuple[Table, int]:
     """One row per card, those that say no first; and how many more there are than are listed.
 
-    ``last``: of each card the GPU-time by state in its last grain. ``spent``: of cards in grains. ``free_ratio``: the share of that grain that was
+    ``last``: of each card the GPU-time by state in its last grain. ``spent``: of cards in grains. ``unplaced``: nodes and grains
+    in which somebody holds cards that no source names. ``free_ratio``: the share of that grain that was
     free.
     """
     by_card: dict[tuple[str, str], dict[str, int]] = {}
@@ -57,6 +61,9 @@ def cards_table(
         states = by_card.get(key, {})
         told = spent.get((*key, instants[key]), NOT_TOLD) if key in instants else NOT_TOLD
         allowed, reason = verdict(card, states, told)
+        if allowed == "yes" and (card["cluster"], card["node"], instants[key]) in unplaced:
+            reason = _("a pod on its node holds cards that no source names: this may be one of them")
+            allowed = Unknown(reason)
         free = states.get("free_waiting", 0) + states.get("free_no_demand", 0)
         total = sum(states.values())
         rows.append(
