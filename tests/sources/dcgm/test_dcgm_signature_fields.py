@@ -121,6 +121,7 @@ def test_profiling_that_goes_blank_on_a_busy_card_is_suspect_and_not_idle() -> N
         "sm_active_ratio": "prof_suspect: blank while 203 reads 1 after Xid 31",
     }
     assert "prof_suspect" in found.codes
+    assert "sample_above_physical_limit" not in found.codes
 
 
 def test_profiling_that_a_card_of_the_same_model_prints_is_blank_on_this_one() -> None:

@@ -39,6 +39,8 @@ BLANK: Final = "blank value of DCGM"
 NOT_A_NUMBER: Final = "NaN"
 OUT_OF_RANGE: Final = "outside its physical range"
 PROF_SUSPECT: Final = "prof_suspect"
+WHILE_BUSY: Final = "while 203 reads"
+"""In the reason of a counter that died: the card has a finding of its own for all of them."""
 A_COUNTER: Final = "exported as a counter: a total of bytes is no rate"
 
 _INT64_BLANK: Final = float(2**63 - 16)

@@ -31,6 +31,7 @@ from steelyard.sources.dcgm.fields import (
     HELD_DOWN_NS,
     OUT_OF_RANGE,
     PROF_SUSPECT,
+    WHILE_BUSY,
     XID_COUNT,
     field_number,
 )
@@ -280,7 +281,8 @@ class _Round:
         """The value to store: a ratio in (1, 1.05] counts as 1, what is impossible is not known; both with a finding."""
         subject = f"device {uuid}" if gi is None else f"device {uuid}/gi{gi}"
         if isinstance(value, Unknown):
-            if value.reason.startswith((OUT_OF_RANGE, f"{PROF_SUSPECT}: ")) and "MIG" not in value.reason:
+            is_told = "MIG" in value.reason or WHILE_BUSY in value.reason
+            if value.reason.startswith((OUT_OF_RANGE, f"{PROF_SUSPECT}: ")) and not is_told:
                 yield from self.refusals.find(
                     "sample_above_physical_limit",
                     subject,

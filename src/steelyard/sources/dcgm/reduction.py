@@ -27,6 +27,7 @@ from steelyard.sources.dcgm.fields import (
     PROF_COLUMNS,
     PROF_SUSPECT,
     TRAFFIC_COLUMNS,
+    WHILE_BUSY,
     XID,
     Gauge,
     read_gauge,
@@ -312,12 +313,12 @@ def _flag_dead_profiling(truth: CardTruth, profiled: Collection[str], busy_perce
     if active == 0:
         for column in _PROFILED:
             if isinstance(values.get(column), float):
-                values[column] = Unknown(f"{PROF_SUSPECT}: 1001 reads 0 while 203 reads {busy:g}{after}")
+                values[column] = Unknown(f"{PROF_SUSPECT}: 1001 reads 0 {WHILE_BUSY} {busy:g}{after}")
         words = "reads 0"
     elif not isinstance(active, float) and "gr_active_ratio" in profiled:
         for column in _PROFILED:
             if column in profiled and not isinstance(values.get(column), float):
-                values[column] = Unknown(f"{PROF_SUSPECT}: blank while 203 reads {busy:g}{after}")
+                values[column] = Unknown(f"{PROF_SUSPECT}: blank {WHILE_BUSY} {busy:g}{after}")
         words = "is blank"
     else:
         return
