@@ -137,10 +137,7 @@ def _provisional(store: Store, scene: Scene) -> Iterator[Blocker]:
 
 
 def _untold(store: Store, scene: Scene) -> Iterator[Blocker]:
-    found = store.rows(
-        "SELECT cluster || ': ' || service, CAST(sum(untold_count) AS BIGINT) FROM settling_service "
-        "GROUP BY cluster, service HAVING sum(untold_count) > 0 ORDER BY ALL"
-    )
+    found = store.rows(model_text("untold"))
     if found:
         count = sum(row[1] for row in found)
         yield Blocker(

@@ -14,6 +14,7 @@ from typing import Any, Final, Literal
 from steelyard.primitives.errors import UsageError
 from steelyard.primitives.i18n import _
 from steelyard.primitives.instant import DAY_US, HOUR_US, Instant, Window, format_instant
+from steelyard.settlement.people import is_same_person
 from steelyard.settlement.rules import PPM, SettlementRules
 from steelyard.settlement.statement import Statement
 from steelyard.settlement.tables import model_text
@@ -113,7 +114,7 @@ def approve(
         raise UsageError(
             _("a budget is approved by one of {roles}; found {role}").format(roles=", ".join(asked), role=role)
         )
-    if actor == found.set_by:
+    if is_same_person(actor, found.set_by):
         raise UsageError(_("{actor} proposed the budget, so somebody else has to approve it").format(actor=actor))
     with store.transaction():
         store.execute(

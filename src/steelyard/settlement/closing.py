@@ -33,6 +33,7 @@ from steelyard.settlement.corrections import (
 )
 from steelyard.settlement.disputes import dispute_lines, mark_corrected
 from steelyard.settlement.documents import FORMATS, Documents, Format
+from steelyard.settlement.people import is_same_person
 from steelyard.settlement.registers import (
     PeriodRow,
     StatementRow,
@@ -147,7 +148,7 @@ def _closed_report(store: Store, directory: Path, row: PeriodRow) -> CloseReport
 
 def check_two_people(store: Store, actor: str) -> None:
     """Raises UsageError where the one who closes declared the prices that count: two people, whatever their roles."""
-    book = book_declarers(store).get(actor)
+    book = next((book for name, book in book_declarers(store).items() if is_same_person(name, actor)), None)
     if book is not None:
         raise UsageError(
             _(
@@ -253,7 +254,7 @@ def _freeze(
 def _refuse_blocked(report: CloseReport, request: CloseRequest) -> None:
     if report.blockers:
         lines = [f"{each.code}: {each.message}; {each.todo}" for each in report.blockers]
-        raise UsageError("\n".join([_("{label} cannot be closed yet").format(label=request.label), *lines]))
+        raise UsageError("; ".join([_("{label} cannot be closed yet").format(label=request.label), *lines]))
 
 
 def _numbered(statement: Statement, request: CloseRequest, place: int) -> Statement:

@@ -15,6 +15,7 @@ from steelyard.primitives.errors import UsageError
 from steelyard.primitives.i18n import _
 from steelyard.primitives.instant import Instant, Window, format_instant
 from steelyard.settlement.added_lines import plain_line
+from steelyard.settlement.people import is_same_person
 from steelyard.settlement.snapshot import read_corrections
 from steelyard.settlement.statement import Statement, StatementLine
 from steelyard.store import Store
@@ -122,7 +123,9 @@ def decide(
         found = dispute(store, dispute_id)
         if found.state != "open":
             raise UsageError(_("dispute {dispute} was decided: {state}").format(dispute=dispute_id, state=found.state))
-        if any(each["action"] == "opened" and each["actor"] == actor for each in events(store, dispute_id)):
+        if any(
+            each["action"] == "opened" and is_same_person(each["actor"], actor) for each in events(store, dispute_id)
+        ):
             raise UsageError(_("{actor} opened the dispute, so somebody else has to decide it").format(actor=actor))
         state: DisputeState = "accepted" if decision == "accept" else "rejected"
         moved = _moved(found, amount_micro) if decision == "accept" else None
