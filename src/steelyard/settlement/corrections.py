@@ -173,13 +173,7 @@ def _lay_out_both(store: Store, closed: Closed, rules: SettlementRules) -> None:
         "AND was.owner IS NOT DISTINCT FROM now.owner"
     )
     drop(store, "settling_moved")
-    store.execute(
-        "CREATE TEMP TABLE settling_moved AS SELECT now.holder_no FROM settling_holder AS now JOIN "
-        f"(SELECT DISTINCT cluster, pod_uid, tenant FROM {was_pods} WHERE pod_uid IS NOT NULL) AS was "
-        "ON was.cluster = now.cluster AND was.pod_uid = now.pod_uid AND was.tenant <> now.tenant "
-        "SEMI JOIN (SELECT tenant FROM dim.price_line WHERE tenant IS NOT NULL UNION SELECT tenant FROM dim.discount_line) AS named "
-        "ON named.tenant IN (was.tenant, now.tenant)"
-    )
+    store.execute(f"CREATE TEMP TABLE settling_moved AS {filled('moved', {'was_pods': was_pods})}")
     store.execute(
         "UPDATE settling_holder AS now SET tenant = was.tenant, from_at = was.from_at, to_at = was.to_at FROM "
         f"(SELECT DISTINCT cluster, pod_uid, tenant, from_at, to_at FROM {was_pods} WHERE pod_uid IS NOT NULL) AS was "
