@@ -173,7 +173,9 @@ def _lay_out_both(store: Store, closed: Closed, rules: SettlementRules) -> None:
         "AND was.owner IS NOT DISTINCT FROM now.owner"
     )
     drop(store, "settling_moved")
-    store.execute(f"CREATE TEMP TABLE settling_moved AS {filled('moved', {'was_pods': was_pods})}")
+    drop(store, "settling_was_pod")
+    store.execute(f"CREATE TEMP VIEW settling_was_pod AS SELECT * FROM {was_pods}")
+    store.execute(f"CREATE TEMP TABLE settling_moved AS {model_text('moved')}")
     store.execute(
         "UPDATE settling_holder AS now SET tenant = was.tenant, from_at = was.from_at, to_at = was.to_at FROM "
         f"(SELECT DISTINCT cluster, pod_uid, tenant, from_at, to_at FROM {was_pods} WHERE pod_uid IS NOT NULL) AS was "
