@@ -118,3 +118,26 @@ def test_a_file_of_an_older_version_is_not_read_before_it_is_migrated(tmp_path: 
 
 def test_every_table_has_a_name_of_its_own() -> None:
     assert len({fact.TABLE for fact in FACTS}) == len(FACTS)
+
+
+def test_over_use_that_was_posted_before_is_at_least_what_was_known_and_is_posted_again(
+    connection: duckdb.DuckDBPyConnection,
+) -> None:
+    migrate(connection, [step for step in MIGRATIONS if step.version < 9])
+    connection.execute(
+        "CREATE TABLE ledger.excess_entry (run_id BIGINT, sign BIGINT, entry_id BIGINT, is_open BOOLEAN, excess_gpu_us BIGINT)"
+    )
+    connection.execute(
+        "INSERT INTO ledger.excess_entry VALUES (1, 1, 1, FALSE, 7), (1, 1, 2, FALSE, NULL), (1, 1, 3, FALSE, 9), (2, -1, 3, FALSE, 9)"
+    )
+    migrate(connection)
+    found = connection.execute(
+        "SELECT excess_gpu_us, excess_least_gpu_us FROM ledger.excess ORDER BY 1 NULLS LAST"
+    ).fetchall()
+    assert found == [(7, 7), (None, None)]
+    assert connection.execute("SELECT count(*) FROM store.pending").fetchall() == [(1,)]
+
+
+def test_a_file_without_ledgers_of_over_use_has_nothing_to_post(connection: duckdb.DuckDBPyConnection) -> None:
+    migrate(connection)
+    assert connection.execute("SELECT count(*) FROM store.pending").fetchall() == [(0,)]

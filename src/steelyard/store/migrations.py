@@ -121,6 +121,27 @@ def _settlement(connection: duckdb.DuckDBPyConnection) -> None:
         connection.execute(f"CREATE TABLE IF NOT EXISTS store.{table} ({columns})")
 
 
+def _least_over_use(connection: duckdb.DuckDBPyConnection) -> None:
+    """What over-use comes to at least, in both ledgers of it: what was known before. The file counts as not posted, so that whoever holds it next
+    computes what is new beside them."""
+    found = connection.execute(
+        "SELECT table_name, bool_or(column_name = 'excess_least_gpu_us') FROM duckdb_columns() "
+        "WHERE schema_name = 'ledger' AND table_name IN ('excess_entry', 'over_use_entry') GROUP BY table_name"
+    ).fetchall()
+    for table, is_there in sorted(found):
+        if not is_there:
+            connection.execute(f"ALTER TABLE ledger.{table} ADD COLUMN excess_least_gpu_us BIGINT")
+            connection.execute(f"UPDATE ledger.{table} SET excess_least_gpu_us = excess_gpu_us")
+        connection.execute(
+            f"CREATE OR REPLACE VIEW ledger.{table.removesuffix('_entry')} AS SELECT * EXCLUDE (run_id, sign, entry_id, is_open) FROM ledger.{table} "
+            f"WHERE sign = 1 AND entry_id NOT IN (SELECT entry_id FROM ledger.{table} WHERE sign = -1)"
+        )
+    if found:
+        connection.execute(
+            "INSERT INTO store.pending SELECT now() AT TIME ZONE 'UTC' WHERE NOT EXISTS (FROM store.pending)"
+        )
+
+
 MIGRATIONS: Final[tuple[Migration, ...]] = (
     Migration(1, "schemas for facts, dimensions and ledgers", _first),
     Migration(2, "bearer tokens, as SHA-256", _tokens),
@@ -130,6 +151,7 @@ MIGRATIONS: Final[tuple[Migration, ...]] = (
     Migration(6, "measured use in the usage ledger, each basis in columns of its own", _measured_use),
     Migration(7, "zones of nodes", _node_zones),
     Migration(8, "periods, statements, disputes, budgets and notices", _settlement),
+    Migration(9, "what over-use comes to at least", _least_over_use),
 )
 
 
