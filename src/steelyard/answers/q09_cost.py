@@ -33,11 +33,12 @@ from steelyard.answers.cost_tables import MONEY, beyond_capacity_us, hours, mone
 from steelyard.answers.dimensions import Dimension, Filter
 from steelyard.answers.lines import parameter_of
 from steelyard.answers.narrowing import names_shown
-from steelyard.answers.reading import Reading, Record, Rows
+from steelyard.answers.reading import Reading, Rows
 from steelyard.answers.state_lines import StateLine
 from steelyard.definitions import money as money_definition
 from steelyard.definitions import normalised_gpu_hours, token_split
 from steelyard.definitions.cost_change import ChangeRule
+from steelyard.definitions.money import MoneyPolicy
 from steelyard.definitions.token_split import TokenWeights
 from steelyard.primitives.errors import UsageError
 from steelyard.primitives.i18n import _
@@ -146,17 +147,17 @@ def answer(rows: Rows, spec: CostSpec) -> Answer:
         reading, whole, parameter, by_tree=bool(asked_names & set(TREE)), by_unit="unit_kind" in asked_names
     )
     lines = reader.lines()
-    decided = reading.run("policy")[0]
-    policy = str(decided["idle_sharing"])
+    decided = _policy(reading)
+    policy = decided.idle_sharing
     idle_sharing.share_idle(lines, policy)
     if not spec.confined:
         dimensions.require_known(where, (line.record for line in lines), reading)
     asked = asked_about(lines, where, reader.homes)
     booked = Window(int(span["first_us"]), min(int(span["last_us"]) + parameter.grain_us, known.end))
     of_books = _books(reading, reader, asked, by, policy)
-    changes = _changes(reader, where, by, _change_rule(decided), booked)
+    changes = _changes(reader, where, by, decided.change, booked)
     waste, waste_left = cost_waste.waste_table(_states(reader, where), asked.lines, lines)
-    units = unit_costs.unit_costs_part(reading, asked.lines, whole, _token_weights(decided))
+    units = unit_costs.unit_costs_part(reading, asked.lines, whole, decided.token_weights)
     left_out = {**of_books.left_out, **changes.left_out, "waste": waste_left, **units.left_out}
     parts = Parts(
         figures=[*of_books.figures, *units.figures],
@@ -185,14 +186,15 @@ def _states(reader: CostReader, where: Sequence[Filter]) -> list[StateLine]:
     return [line for line in reader.states() if not where or meets(line.record, where, reader.homes)]
 
 
-def _change_rule(decided: Record) -> ChangeRule:
-    """Which days are anomalies, as the site decided."""
-    return ChangeRule(*(int(decided[f"change_{name}"]) for name in ("days", "days_least", "ratio_ppm", "least_micro")))
-
-
-def _token_weights(decided: Record) -> TokenWeights:
-    """What tokens weigh, as the site decided."""
-    return TokenWeights(int(decided["decode_ppm"]), int(decided["cached_ppm"]))
+def _policy(reading: Reading) -> MoneyPolicy:
+    """What the site decided, as it was posted; what is not posted is by the definition's defaults."""
+    for row in reading.run("policy"):
+        change = ChangeRule(
+            *(int(row[f"change_{name}"]) for name in ("days", "days_least", "ratio_ppm", "least_micro"))
+        )
+        weights = TokenWeights(int(row["decode_ppm"]), int(row["cached_ppm"]))
+        return MoneyPolicy(idle_sharing=row["idle_sharing"], token_weights=weights, change=change)
+    return MoneyPolicy()
 
 
 def _changes(
