@@ -2,27 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+import pytest
+
 from steelyard.definitions.tenant import TenantRule
+from steelyard.facts.device import Device
 from steelyard.ledgers.posting import PostingParameters, post_ledgers
 from steelyard.primitives.clock import FixedClock
+from steelyard.primitives.errors import UsageError
+from steelyard.primitives.instant import HOUR_US
 from steelyard.settlement.corrections import Correction, corrections_due
 from steelyard.settlement.rules import SettlementRules, TaxRule
 from steelyard.settlement.snapshot import closed_statements
 from steelyard.store import Store
 from steelyard.surfaces.reports.document_set import DocumentSet
 from tests.settlement.conftest import Site
-from tests.settlement.estate import at, book, cards, closed, discount, drafts, micro, pod, posted, watched
+from tests.settlement.estate import NODE, at, book, cards, closed, discount, drafts, micro, pod, posted, watched
 from tests.settlement.test_closing import folder_of, snapshot_bytes
 
 DECEMBER = [watched("12-02", "2027-01-02T00:00:00Z"), *cards("2027-01-02T00:00:00Z", "2027-01-02T00:00:00Z")]
 
 
-def due(site: Site, label: str | None = None) -> list[Correction]:
+def due(site: Site, label: str | None = None) -> Sequence[Correction]:
     with site.store.reader() as view:
-        return corrections_due(view, site.directory, label)
+        return corrections_due(view, site.directory, label).corrections
 
 
 def by_reason(found: Iterable[Correction], ledger: str = "charge") -> dict[str, int]:
@@ -166,6 +171,48 @@ def test_a_price_that_comes_after_the_close_is_asked_for_in_the_next(tmp_path: P
         closed(store, directory, accepted={"unpriced": "the list comes next week"})
         posted(store, book(2), "12-03")
         assert by_reason(due(Site(directory, store))) == {"price": micro(48)}
+
+
+def test_what_lost_its_price_is_no_correction_but_blocks_the_close_until_it_has_one(site: Site) -> None:
+    closed(site.store, site.directory)
+    posted(site.store, [*book(2, charge=None), discount("team-b", 100_000, 2), *DECEMBER], "2027-01-02T00:00:00Z")
+    with site.store.reader() as view:
+        found = corrections_due(view, site.directory)
+    assert by_reason(found.corrections) == {}
+    assert {(each.tenant, each.name, each.quantity_gpu_us) for each in found.untold} == {
+        ("team-a", "team-a/train", 0), ("team-a", "team-a/infer", 0), ("team-b", "team-b/lab", 0)
+    }  # fmt: skip
+    with pytest.raises(UsageError, match=r"corrections_unpriced: 3 differences .*2026-11 charge: team-a/train"):
+        closed(site.store, site.directory, "2026-12", now="2027-01-02T00:00:00Z", accepted={"unpriced": "later"})
+    waived = {"unpriced": "later", "corrections_unpriced": "later"}
+    closed(site.store, site.directory, "2026-12", now="2027-01-02T00:00:00Z", accepted=waived)
+    posted(site.store, [*book(3, charge=micro(3)), discount("team-b", 100_000, 3)], "2027-01-03T00:00:00Z")
+    assert by_reason(due(site, "2026-11")) == {"price": micro(240 + 24 + 162)}
+
+
+def test_late_facts_without_a_price_are_no_correction_of_nothing(site: Site) -> None:
+    closed(site.store, site.directory)
+    priced_model = {"model": "NVIDIA L40S"}
+    stranger = Device(
+        source="nvidia_smi", natural_key="GPU-x", device_uuid="GPU-x", node=NODE, memory_mib=1024, model="another", basis="inventory",
+        device_index=7, occurred_at=at("11-01"), observed_at=at("11-01"),
+    )  # fmt: skip
+    late = pod("team-a/late", "11-15", "11-16", "GPU-x")
+    posted(site.store, [stranger, *late, *book(2, **priced_model), discount("team-b", 100_000, 2)], "12-03")
+    with site.store.reader() as view:
+        found = corrections_due(view, site.directory)
+    assert [
+        (each.name, each.quantity_gpu_us // HOUR_US, each.reason) for each in found.untold if each.ledger == "charge"
+    ] == [("team-a/late", 24, "late_facts")]
+    assert [each for each in found.corrections if each.ledger == "charge"] == []
+
+
+def test_a_correction_that_was_carried_is_not_taken_back_because_its_price_is_lost(site: Site) -> None:
+    closed(site.store, site.directory)
+    posted(site.store, [*book(2, charge=micro(3)), discount("team-b", 100_000, 2), *DECEMBER], "2027-01-02T00:00:00Z")
+    closed(site.store, site.directory, "2026-12", now="2027-01-02T00:00:00Z")
+    posted(site.store, [*book(3, charge=None), discount("team-b", 100_000, 3)], "2027-01-03T00:00:00Z")
+    assert by_reason(due(site, "2026-11")) == {}
 
 
 def test_corrections_are_taxed_by_the_rate_of_their_own_month(site: Site) -> None:

@@ -9,15 +9,16 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
 
-from steelyard.answers.contract import Column, Table
+from steelyard.answers.contract import Column, Table, Value
 from steelyard.primitives.errors import UsageError
 from steelyard.primitives.i18n import _, language
 from steelyard.primitives.instant import HOUR_US, Instant, Window, format_instant
+from steelyard.primitives.unknown import Unknown
 from steelyard.settlement import budgets, disputes
 from steelyard.settlement.assembly import Sheet, statements
 from steelyard.settlement.closing import CloseRequest, close_report, report_json
 from steelyard.settlement.control import ControlSpec, control_tables
-from steelyard.settlement.corrections import Correction, book_versions, corrections_due
+from steelyard.settlement.corrections import Correction, Due, book_versions, corrections_due
 from steelyard.settlement.documents import Documents, Format
 from steelyard.settlement.drilling import drilled, find_line, line_facts
 from steelyard.settlement.notices import notices
@@ -235,10 +236,12 @@ class Views:
             raise UsageError(
                 _("{label} is not closed: its drafts follow the ledgers, so nothing is restated").format(label=label)
             )
-        found = corrections_due(self._store, self._directory, label)
-        return _restatement(
-            label, [each for each in found if look.tenant is None or each.tenant == look.tenant]
-        ).to_json()
+        due = corrections_due(self._store, self._directory, label)
+        own = (
+            [each for each in found if look.tenant is None or each.tenant == look.tenant]
+            for found in (due.corrections, due.untold)
+        )
+        return _restatement(label, Due(*own)).to_json()
 
     def _control(self, look: Look) -> dict[str, Any]:
         scope, made = self.found(Look("statements", look.period, None, look.shadow))
@@ -310,21 +313,22 @@ class Views:
         return {"notices": [each.to_json() for each in notices(self._store)]}
 
 
-def _restatement(label: str, found: Sequence[Correction]) -> Listing:
+def _restatement(label: str, due: Due) -> Listing:
     columns = (
         Column("ledger"), Column("statement"), Column("tenant"), Column("what"), Column("line"), Column("reason"), Column("started_at"),
         Column("ended_at"), Column("gpu_hours", "GPU-h"), Column("amount_micro", "micro"), Column("currency"),
     )  # fmt: skip
+    amounts: list[tuple[Correction, Value]] = [(each, each.amount_micro) for each in due.corrections]
+    amounts += [(each, Unknown(_("no price now"))) for each in due.untold]
     rows = [
         (
-            each.ledger, each.number, each.tenant, f"{each.namespace}/{each.pod}" if each.pod else each.owner or each.place_id, each.line,
-            each.reason, format_instant(each.started_at), format_instant(each.ended_at), each.quantity_gpu_us / HOUR_US,
-            each.amount_micro, each.currency,
+            each.ledger, each.number, each.tenant, each.name, each.line, each.reason, format_instant(each.started_at),
+            format_instant(each.ended_at), each.quantity_gpu_us / HOUR_US, amount, each.currency,
         )
-        for each in found
+        for each, amount in amounts
     ]  # fmt: skip
     sums: dict[tuple[str, str, str | None], int] = {}
-    for each in found:
+    for each in due.corrections:
         key = (each.ledger, each.reason, each.currency)
         sums[key] = sums.get(key, 0) + each.amount_micro
     totals = Table(
@@ -335,6 +339,8 @@ def _restatement(label: str, found: Sequence[Correction]) -> Listing:
     notes = [
         _("The documents of the closed period stay as they are; the next close carries these as correction lines.")
     ]
+    if due.untold:
+        notes.append(_("What has no price now is carried by the first close after it has one."))
     return Listing(
         _("What {period} would be corrected by").format(period=label),
         [Table("corrections", columns, rows), totals],

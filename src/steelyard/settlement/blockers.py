@@ -12,6 +12,7 @@ from typing import Final
 
 from steelyard.primitives.i18n import _
 from steelyard.primitives.instant import HOUR_US, Instant, format_instant
+from steelyard.settlement.corrections import Correction
 from steelyard.settlement.registers import PeriodRow
 from steelyard.settlement.rules import PPM, SettlementRules
 from steelyard.settlement.tables import filled, model_text
@@ -39,19 +40,21 @@ class Blocker:
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """What a period is judged in: label, rules, the instant as of which the ledgers speak, and what is closed already."""
+    """What a period is judged in: label, rules, the instant as of which the ledgers speak, what is closed already, and which of its corrections
+    cannot be told."""
 
     label: str
     rules: SettlementRules
     as_of: Instant | None
     closed: Sequence[PeriodRow]
     shadow: bool = False
+    untold: Sequence[Correction] = ()
 
 
 def blockers(store: Store, scene: Scene) -> list[Blocker]:
     """All that speaks against it, over the laid-out tables, in a stable order; empty = it can be closed."""
     checks: tuple[Callable[[Store, Scene], Iterator[Blocker]], ...] = (
-        _not_over, _nothing, _residual, _coverage, _unpriced, _provisional, _untold, _incidents, _late, _order,
+        _not_over, _nothing, _residual, _coverage, _unpriced, _corrections, _provisional, _untold, _incidents, _late, _order,
     )  # fmt: skip
     return [found for check in checks for found in check(store, scene)]
 
@@ -119,6 +122,19 @@ def _unpriced(store: Store, scene: Scene) -> Iterator[Blocker]:
                 count=sum(row[2] for row in found), examples=_short(told)
             ),
             _("add the missing lines to the price book and import it: `steelyard prices import`"),
+        )
+
+
+def _corrections(store: Store, scene: Scene) -> Iterator[Blocker]:
+    if scene.untold:
+        told = dict.fromkeys(f"{each.label} {each.ledger}: {each.name}" for each in scene.untold)
+        yield Blocker(
+            "corrections_unpriced",
+            len(told),
+            _(
+                "{count} differences from closed periods have no price now, so nobody can tell by how much: {examples}"
+            ).format(count=len(told), examples=_short([*told])),
+            _("import a price book that prices them, or accept that they are corrected later"),
         )
 
 

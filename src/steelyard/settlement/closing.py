@@ -24,6 +24,7 @@ from steelyard.settlement.assembly import Sheet
 from steelyard.settlement.blockers import Blocker, Scene, blockers
 from steelyard.settlement.corrections import (
     Correction,
+    Due,
     book_declarers,
     book_versions,
     closed_periods,
@@ -123,18 +124,15 @@ def close_report(store: Store, directory: Path, rules: SettlementRules, request:
     window = rules.periods.window(request.label)
     if row is not None and row.state == "closed":
         return _closed_report(store, directory, row)
-    due = [] if request.shadow else corrections_due(store, directory)
+    due = Due() if request.shadow else corrections_due(store, directory)
     lay_out_ledgers(store, rules.periods, request.label)
-    found = blockers(store, _scene(store, rules, request))
+    scene = Scene(request.label, rules, _last_run(store).as_of, period_rows(store), request.shadow, due.untold)
+    found = blockers(store, scene)
     waived = {
         each.code: request.accepted[each.code] for each in found if each.code in request.accepted and each.can_be_waived
     }
     left = [each for each in found if each.code not in waived]
-    return CloseReport(request.label, request.shadow, "open", window, left, waived, (), due)
-
-
-def _scene(store: Store, rules: SettlementRules, request: CloseRequest) -> Scene:
-    return Scene(request.label, rules, _last_run(store).as_of, period_rows(store), request.shadow)
+    return CloseReport(request.label, request.shadow, "open", window, left, waived, (), due.corrections)
 
 
 def _closed_report(store: Store, directory: Path, row: PeriodRow) -> CloseReport:

@@ -66,6 +66,24 @@ class Correction(msgspec.Struct, frozen=True, kw_only=True):
             self.currency, self.reason,
         )  # fmt: skip
 
+    @property
+    def name(self) -> str:
+        """Of whoever holds it, as people say it."""
+        return f"{self.namespace}/{self.pod}" if self.pod is not None else (self.owner or self.pod_uid or self.place_id)
+
+    def subject(self) -> tuple[object, ...]:
+        """Where and whose it is: the key, without what its money is called and why it differs."""
+        return self.key()[:-2]
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """What closed periods have to be corrected by. ``untold``: what differs and has no price now, so that its correction cannot be told; it is
+    carried by no close until it has one. Its amounts say nothing."""
+
+    corrections: Sequence[Correction] = ()
+    untold: Sequence[Correction] = ()
+
 
 @dataclass(frozen=True, slots=True)
 class Closed:
@@ -83,7 +101,7 @@ def closed_periods(store: Store, directory: Path) -> list[Closed]:
     return [Closed(row, folder, read_manifest(folder)) for row, folder in zip(rows, folders, strict=True)]
 
 
-def corrections_due(store: Store, directory: Path, label: str | None = None) -> list[Correction]:
+def corrections_due(store: Store, directory: Path, label: str | None = None) -> Due:
     """What has to be corrected by now, of all closed periods or of one. A period in whose grains nothing was posted since its close costs one look.
 
     It lays out the tables of ``tables`` for closed periods, so whoever needs them for another lays them out afterwards.
@@ -91,10 +109,30 @@ def corrections_due(store: Store, directory: Path, label: str | None = None) -> 
     closed = closed_periods(store, directory)
     done = _corrected(closed)
     found: list[Correction] = []
+    untold: list[Correction] = []
     for each in closed:
         if label is None or each.row.label == label:
-            found += _net([*_differences(store, each)], [before for before in done if before.label == each.row.label])
-    return found
+            differing = [*_differences(store, each)]
+            held = [row for row, unpriced in differing if unpriced]
+            subjects = {row.subject() for row in held}
+            known = [row for row, unpriced in differing if not unpriced]
+            found += _net(known, [row for row in done if row.label == each.row.label and row.subject() not in subjects])
+            untold += _untold(held)
+    return Due(found, untold)
+
+
+def _untold(held: Sequence[Correction]) -> Iterator[Correction]:
+    """One row a subject: by how much GPU-time it differs in all, of no currency and no amount."""
+    subjects: dict[tuple[object, ...], list[Correction]] = {}
+    for each in held:
+        subjects.setdefault(each.subject(), []).append(each)
+    for group in subjects.values():
+        yield msgspec.structs.replace(
+            replace_amounts(group[0], sum(each.quantity_gpu_us for each in group), 0, 0, 0),
+            currency=None,
+            started_at=min(each.started_at for each in group),
+            ended_at=max(each.ended_at for each in group),
+        )
 
 
 def _corrected(closed: Sequence[Closed]) -> list[Correction]:
@@ -140,7 +178,8 @@ def replace_amounts(row: Correction, quantity: int, listed: int, discount: int, 
     )
 
 
-def _differences(store: Store, closed: Closed) -> Iterator[Correction]:
+def _differences(store: Store, closed: Closed) -> Iterator[tuple[Correction, bool]]:
+    """(what differs, whether it has no price now)."""
     manifest, rules = closed.manifest, closed.manifest.settlement_rules()
     span = rules.periods.span(closed.row.label)
     bounds = {"run_id": manifest.run_id or 0, "from_us": span.start, "to_us": span.end}
@@ -160,7 +199,10 @@ def _differences(store: Store, closed: Closed) -> Iterator[Correction]:
             "WHERE difference.late OR difference.holder_no NOT IN (SELECT same.both_no FROM settling_same_pod AS same "
             "JOIN settling_moved AS moved ON moved.holder_no = same.now_no) ORDER BY ALL"
         ):
-            yield _correction(row, ledger, closed.row.label, numbers, differing, rules.periods.grain_us)
+            yield (
+                _correction(row, ledger, closed.row.label, numbers, differing, rules.periods.grain_us),
+                row["unpriced"],
+            )
 
 
 def _lay_out_both(store: Store, closed: Closed, rules: SettlementRules) -> None:
@@ -313,10 +355,9 @@ def correction_lines(
 
 
 def _line(row: Correction) -> StatementLine:
-    name = f"{row.namespace}/{row.pod}" if row.pod is not None else (row.owner or row.pod_uid or "")
     plain = plain_line(
         "correction",
-        f"{row.label}: {name}",
+        f"{row.label}: {row.name}",
         Window(row.started_at, row.ended_at),
         row.amount_micro,
         identity=row.key(),
