@@ -17,7 +17,7 @@ from steelyard.settlement.rules import SettlementRules, TaxRule
 from steelyard.settlement.snapshot import closed_statements
 from steelyard.settlement.tables import lay_out_ledgers
 from tests.settlement.conftest import Site
-from tests.settlement.estate import at, closed, micro, posted
+from tests.settlement.estate import at, book, closed, discount, micro, posted
 from tests.settlement.test_closing import folder_of
 
 
@@ -28,7 +28,9 @@ def page(
     with site.store.reader() as view:
         lay_out_ledgers(view, wanted.periods, "2026-11")
         found = statements(view, wanted, Sheet("2026-11", at("12-02")))
-        return {table.name: table for table in control_tables(view, found, ControlSpec(wanted, residual, declared))}
+        return {
+            table.name: table for table in control_tables(view, found, ControlSpec(wanted, residual, declared=declared))
+        }
 
 
 def rows(table: Table) -> list[dict[str, Any]]:
@@ -45,7 +47,7 @@ def bill(resource: str | None, billed: int | None, key: str, category: str = "Us
 def test_the_accounts_sum_to_the_supply_and_the_residual_is_0(site: Site) -> None:
     found = rows(page(site)["trial_balance"])
     assert [(row["account"], row["gpu_hours"], row["cost_micro"]) for row in found] == [
-        ("idle", 996.0, micro(996)), ("tenant", 444.0, micro(444)), ("total", 1440.0, micro(1440)), ("residual", 0.0, 0),
+        ("idle", 996.0, micro(996)), ("tenant", 444.0, micro(444)), ("total", 1440.0, micro(1440)), ("supply", 1440.0, None), ("residual", 0.0, 0),
     ]  # fmt: skip
 
 
@@ -106,6 +108,37 @@ def test_a_node_that_nobody_billed_and_a_line_without_an_amount_are_told(site: S
     found = page(site)
     assert [row["resource"] for row in rows(found["cost_without_bill"])] == ["n1"]
     assert isinstance(rows(found["bill_without_resource_of_ours"])[0]["billed_micro"], Unknown)
+
+
+def test_a_bill_with_a_line_that_tells_no_amount_is_no_difference(site: Site) -> None:
+    posted(site.store, [bill("/vm/n1", micro(1_600), "1"), bill("/vm/n1", None, "2")])
+    (found,) = rows(page(site)["bill_matched"])
+    assert found["booked_micro"] == micro(1440)
+    assert all(isinstance(found[name], Unknown) for name in ("list_micro", "billed_micro", "difference_micro"))
+
+
+def test_money_that_leaves_out_what_has_no_price_is_no_margin_and_no_recovery(site: Site) -> None:
+    posted(site.store, [*book(2, cost=None), discount("team-b", 100_000, 2)])
+    found = page(site, declared_total=("USD", micro(7)))
+    (recovered,) = rows(found["recovery"])
+    assert recovered["charge_micro"] == micro(852)
+    unknown = ("cost_micro", "over_recovery_micro", "under_recovery_micro")
+    assert all(isinstance(recovered[name], Unknown) for name in unknown)
+    by_tenant = rows(found["recovery_by_tenant"])
+    assert [(row["tenant"], row["charge_micro"]) for row in by_tenant] == [
+        ("team-a", micro(528)), ("team-b", micro(324))
+    ]  # fmt: skip
+    assert all(isinstance(row[name], Unknown) for row in by_tenant for name in ("cost_micro", "margin_micro"))
+    assert isinstance(rows(found["tie_out"])[-1]["difference_micro"], Unknown)
+    totals = [row for row in rows(found["trial_balance"]) if row["account"] == "total"]
+    assert [(row["gpu_hours"], row["unpriced_gpu_hours"]) for row in totals] == [(1440.0, 1440.0)]
+    assert isinstance(totals[0]["cost_micro"], Unknown)
+
+
+def test_lines_without_a_price_stand_apart_by_kind(site: Site) -> None:
+    posted(site.store, book(2, charge=None))
+    assert [(row["currency"], row["lines"]) for row in rows(page(site)["lines_by_kind"])] == [(None, 3)]
+    assert isinstance(rows(page(site)["lines_by_kind"])[0]["amount_micro"], Unknown)
 
 
 @pytest.mark.parametrize(

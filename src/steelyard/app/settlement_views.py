@@ -245,13 +245,12 @@ class Views:
 
     def _control(self, look: Look) -> dict[str, Any]:
         scope, made = self.found(Look("statements", look.period, None, look.shadow))
-        residual = 0
+        residual, supply = 0, None
         if scope.folder is None:
             window = self._rules.periods.window(scope.label)
-            residual = int(
-                self._store.rows(filled("residual_of_period", {"from_us": window.start, "to_us": window.end}))[0][0]
-            )
-        spec = ControlSpec(scope.rules, residual, _declared(look.declared))
+            bounds = {"from_us": window.start, "to_us": window.end}
+            residual, supply = self._store.rows(filled("residual_of_period", bounds))[0]
+        spec = ControlSpec(scope.rules, residual, supply, _declared(look.declared))
         state = _("draft") if scope.row is None else _("closed as {folder}").format(folder=scope.row.folder_name)
         notes = [
             _(

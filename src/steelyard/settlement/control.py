@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 from steelyard.answers.contract import Column, Table, Value
 from steelyard.definitions.token_split import divided
@@ -27,20 +27,44 @@ IDLE: Final = ("idle", "stranded")
 
 @dataclass(frozen=True, slots=True)
 class ControlSpec:
-    """What a page is made with beside the tables. ``residual_gpu_us``: of the cost ledger against the supply. ``declared``: name -> (currency,
-    millionths) of depreciation or invoices as somebody declares them."""
+    """What a page is made with beside the tables. ``residual_gpu_us``: of the cost ledger against ``supply_gpu_us``, None of a closed period, whose
+    accounts were checked against it. ``declared``: name -> (currency, millionths) of depreciation or invoices as somebody declares them."""
 
     rules: SettlementRules
     residual_gpu_us: int
+    supply_gpu_us: int | None = None
     declared: Mapping[str, tuple[str, int]] = field(default_factory=dict)
 
 
+class _Account(NamedTuple):
+    """A row of ``balance``: an account in one currency; ``unpriced_gpu_us`` of it has no price, and no part in the cost."""
+
+    account: str
+    currency: str | None
+    rows_count: int
+    amount_gpu_us: int
+    cost_micro: int | None
+    unpriced_gpu_us: int
+
+
+class _Recovered(NamedTuple):
+    """A row of ``recovery``: both sides of a tenant in one currency."""
+
+    tenant: str
+    currency: str | None
+    charge_micro: int | None
+    cost_micro: int | None
+    quantity_gpu_us: int
+    charge_unpriced: bool
+    cost_unpriced: bool
+
+
 def control_tables(store: Store, statements: Sequence[Statement], spec: ControlSpec) -> list[Table]:
-    """All tables of the page, in order; amounts in millionths."""
-    balance = store.rows(model_text("balance"))
-    recovery = store.rows(model_text("recovery"))
+    """All tables of the page, in order; amounts in millionths. Money that leaves something out, because it has no price, is unknown."""
+    balance = [_Account(*row) for row in store.rows(model_text("balance"))]
+    recovery = [_Recovered(*row) for row in store.rows(model_text("recovery"))]
     return [
-        _balance(balance, spec.residual_gpu_us),
+        _balance(balance, spec),
         _recovery(balance, recovery),
         _by_tenant(recovery),
         _tie_out(balance, spec.declared),
@@ -52,25 +76,31 @@ def control_tables(store: Store, statements: Sequence[Statement], spec: ControlS
     ]
 
 
-def _balance(rows: Sequence[tuple[str, str | None, int, int, int | None, int]], residual: int) -> Table:
+def _no_price() -> Unknown:
+    return Unknown(_("no price"))
+
+
+def _balance(balance: Sequence[_Account], spec: ControlSpec) -> Table:
+    """Every account, their sum in each currency and of what has no price, the supply that all of them add up to, and what is left between the two."""
     cells: list[Sequence[Value]] = [
-        (account, currency, _hours(amount), _priced(cost, unpriced), _hours(unpriced))
-        for account, currency, _n, amount, cost, unpriced in rows
+        (row.account, row.currency, _hours(row.amount_gpu_us), _cost([row]), _hours(row.unpriced_gpu_us))
+        for row in balance
     ]
-    currencies = sorted({row[1] for row in rows if row[1] is not None})
-    for currency in currencies:
-        own = [row for row in rows if row[1] == currency]
-        cells.append(
-            (
-                "total",
-                currency,
-                _hours(sum(row[3] for row in own)),
-                sum(row[4] or 0 for row in own),
-                _hours(sum(row[5] for row in own)),
-            )
-        )
+    currencies = dict.fromkeys(row.currency for row in balance)
+    for currency in sorted(currencies, key=lambda name: (name is None, name or "")):
+        own = [row for row in balance if row.currency == currency]
+        cells.append(("total", currency, _hours(_amount(own)), _cost(own), _hours(_unpriced_of(own))))
+    supply = _amount(balance) if spec.supply_gpu_us is None else spec.supply_gpu_us
+    closes = not spec.residual_gpu_us
+    cells.append(("supply", None, _hours(supply), None, None))
     cells.append(
-        ("residual", None, _hours(residual), 0 if not residual else Unknown(_("the books do not close")), None)
+        (
+            "residual",
+            None,
+            _hours(spec.residual_gpu_us),
+            0 if closes else Unknown(_("the books do not close")),
+            None,
+        )
     )
     columns = (
         Column("account"),
@@ -82,32 +112,34 @@ def _balance(rows: Sequence[tuple[str, str | None, int, int, int | None, int]], 
     return Table("trial_balance", columns, cells)
 
 
-def _priced(cost: int | None, unpriced_us: int) -> Value:
-    return Unknown(_("no price")) if cost is None and unpriced_us else cost or 0
+def _amount(rows: Sequence[_Account]) -> int:
+    return sum(row.amount_gpu_us for row in rows)
 
 
-def _recovery(
-    balance: Sequence[tuple[str, str | None, int, int, int | None, int]],
-    recovery: Sequence[tuple[str, str, int, int, int]],
-) -> Table:
-    cost: dict[str, int] = {}
-    charge: dict[str, int] = {}
-    for _account, currency, _n, _amount, micro, _u in balance:
-        if currency is not None:
-            cost[currency] = cost.get(currency, 0) + (micro or 0)
-    for _tenant, currency, charged, _cost, _quantity in recovery:
-        if currency is not None:
-            charge[currency] = charge.get(currency, 0) + charged
-    rows = [
-        (
-            currency,
-            charge.get(currency, 0),
-            cost.get(currency, 0),
-            max(0, charge.get(currency, 0) - cost.get(currency, 0)),
-            max(0, cost.get(currency, 0) - charge.get(currency, 0)),
-        )
-        for currency in sorted({*cost, *charge})
-    ]
+def _unpriced_of(rows: Sequence[_Account]) -> int:
+    return sum(row.unpriced_gpu_us for row in rows)
+
+
+def _booked_micro(balance: Sequence[_Account], currency: str | None) -> int:
+    """What is priced in a currency comes to."""
+    return sum(row.cost_micro for row in balance if row.currency == currency and row.cost_micro is not None)
+
+
+def _cost(rows: Sequence[_Account]) -> Value:
+    return _no_price() if _unpriced_of(rows) else _booked_micro(rows, rows[0].currency)
+
+
+def _recovery(balance: Sequence[_Account], recovery: Sequence[_Recovered]) -> Table:
+    """What was asked for beside all that it cost; neither over nor under where either side leaves something out."""
+    no_cost, no_charge = _unpriced_of(balance), any(row.charge_unpriced for row in recovery)
+    rows: list[Sequence[Value]] = []
+    named = {row.currency for row in balance} | {row.currency for row in recovery}
+    for currency in sorted(each for each in named if each is not None):
+        charge = sum(row.charge_micro or 0 for row in recovery if row.currency == currency)  # None: nothing is priced
+        cost = _booked_micro(balance, currency)
+        told: Sequence[Value] = (charge, cost, max(0, charge - cost), max(0, cost - charge))
+        unknown = (no_charge, no_cost, no_charge or no_cost, no_charge or no_cost)
+        rows.append((currency, *(_no_price() if left else value for value, left in zip(told, unknown, strict=True))))
     columns = (
         Column("currency"),
         *(
@@ -118,29 +150,32 @@ def _recovery(
     return Table("recovery", columns, rows)
 
 
-def _by_tenant(recovery: Sequence[tuple[str, str, int, int, int]]) -> Table:
+def _by_tenant(recovery: Sequence[_Recovered]) -> Table:
+    """Both sides of each tenant and currency; a tenant of whom anything has no price has no margin."""
+    unpriced = {row.tenant for row in recovery if row.charge_unpriced or row.cost_unpriced}
+    rows: list[Sequence[Value]] = []
+    for row in recovery:
+        charge: Value = _no_price() if row.charge_unpriced else row.charge_micro
+        cost: Value = _no_price() if row.cost_unpriced else row.cost_micro
+        margin: Value = _no_price() if row.tenant in unpriced else (row.charge_micro or 0) - (row.cost_micro or 0)
+        rows.append((row.tenant, row.currency, charge, cost, margin))
     columns = (
         Column("tenant"),
         Column("currency"),
         *(Column(name, "micro") for name in ("charge_micro", "cost_micro", "margin_micro")),
     )
-    return Table(
-        "recovery_by_tenant",
-        columns,
-        [(tenant, currency, charge, cost, charge - cost) for tenant, currency, charge, cost, _q in recovery],
-    )
+    return Table("recovery_by_tenant", columns, rows)
 
 
-def _tie_out(
-    balance: Sequence[tuple[str, str | None, int, int, int | None, int]], declared: Mapping[str, tuple[str, int]]
-) -> Table:
+def _tie_out(balance: Sequence[_Account], declared: Mapping[str, tuple[str, int]]) -> Table:
     rows: list[Sequence[Value]] = [
         (name, currency, amount, None, None) for name, (currency, amount) in sorted(declared.items())
     ]
     for currency in sorted({currency for currency, _amount in declared.values()}):
         wanted = sum(amount for its, amount in declared.values() if its == currency)
-        booked = sum(row[4] or 0 for row in balance if row[1] == currency)
-        rows.append(("all declared", currency, wanted, booked, booked - wanted))
+        booked = _booked_micro(balance, currency)
+        left: Value = _no_price() if _unpriced_of(balance) else booked - wanted
+        rows.append(("all declared", currency, wanted, booked, left))
     columns = (
         Column("name"),
         Column("currency"),
@@ -149,11 +184,23 @@ def _tie_out(
     return Table("tie_out", columns, rows)
 
 
+@dataclass(slots=True)
+class _Billed:
+    """What a bill says of one resource and currency; None = a line of it does not say."""
+
+    list_micro: int | None = 0
+    billed_micro: int | None = 0
+
+    def add(self, listed: int | None, billed: int | None) -> None:
+        self.list_micro = None if listed is None or self.list_micro is None else self.list_micro + listed
+        self.billed_micro = None if billed is None or self.billed_micro is None else self.billed_micro + billed
+
+
 def _bills(store: Store) -> list[Table]:
     """The provider's bill beside the cost book: resources that are in both, those that only one of them has, and what is about no resource."""
     billed = store.rows(
-        "SELECT provider, invoice_id, resource_id, charge_category, currency, lines_count, list_micro, billed_micro, untold_count "
-        "FROM settling_bill ORDER BY ALL"
+        "SELECT provider, invoice_id, resource_id, charge_category, currency, lines_count, list_micro, "
+        "CASE WHEN untold_count = 0 THEN billed_micro END FROM settling_bill ORDER BY ALL"
     )
     booked: dict[tuple[str, str], int] = {}
     names: dict[str, str] = {}
@@ -164,29 +211,27 @@ def _bills(store: Store) -> list[Table]:
             names[place] = place
             if device is not None:
                 names[device] = place
-    matched: dict[tuple[str, str], list[int]] = {}
+    matched: dict[tuple[str, str], _Billed] = {}
     strangers: list[Sequence[Value]] = []
     apart: list[Sequence[Value]] = []
-    for provider, invoice, resource, category, currency, count, listed, amount, untold in billed:
+    for provider, invoice, resource, category, currency, count, listed, amount in billed:
         place = _place_of(resource, names)
         if category != "Usage" or resource is None:
-            apart.append((provider, invoice or None, category, resource, currency, count, amount))
+            apart.append((provider, invoice or None, category, resource, currency, count, _told(amount)))
         elif place is None:
-            strangers.append((resource, provider, currency, count, listed, _told(amount, untold)))
+            strangers.append((resource, provider, currency, count, _told(listed), _told(amount)))
         else:
-            sums = matched.setdefault((place, currency), [0, 0, 0])
-            for number, value in enumerate((listed or 0, amount or 0, untold)):
-                sums[number] += value
+            matched.setdefault((place, currency), _Billed()).add(listed, amount)
     rows: list[Sequence[Value]] = [
         (
             place,
             currency,
-            booked.get((place, currency), 0),
-            listed,
-            _told(amount, untold),
-            amount - booked.get((place, currency), 0),
+            booked.get((place, currency)),
+            _told(sums.list_micro),
+            _told(sums.billed_micro),
+            _told(None if sums.billed_micro is None else sums.billed_micro - booked.get((place, currency), 0)),
         )
-        for (place, currency), (listed, amount, untold) in sorted(matched.items())
+        for (place, currency), sums in sorted(matched.items())
     ]
     unbilled: list[Sequence[Value]] = [
         (place, currency, cost)
@@ -221,23 +266,26 @@ def _place_of(resource: str | None, names: Mapping[str, str]) -> str | None:
     return names.get(resource) or names.get(resource.rpartition("/")[2])
 
 
-def _told(amount: int | None, untold: int) -> Value:
-    return Unknown(_("lines without an amount")) if untold or amount is None else amount
+def _told(amount: int | None) -> Value:
+    return Unknown(_("lines without an amount")) if amount is None else amount
 
 
 def _kinds(statements: Sequence[Statement]) -> Table:
-    sums: dict[tuple[str, str], list[int]] = {}
+    """Lines by kind, in the currency of their statements; those without a price stand apart, as a row of none."""
+    sums: dict[tuple[str, str | None], tuple[int, int]] = {}
     for statement in statements:
         for line in statement.lines:
-            own = sums.setdefault((line.kind, statement.currency), [0, 0])
-            own[0] += 1
-            own[1] += line.amount_micro or 0
+            key = (line.kind, None if line.amount_micro is None else statement.currency)
+            count, amount = sums.get(key, (0, 0))
+            sums[key] = (count + 1, amount + (line.amount_micro or 0))
     columns = (Column("kind"), Column("currency"), Column("lines"), Column("amount_micro", "micro"))
-    return Table(
-        "lines_by_kind",
-        columns,
-        [(kind, currency, count, amount) for (kind, currency), (count, amount) in sorted(sums.items())],
-    )
+    rows: list[Sequence[Value]] = [
+        (kind, currency, count, _no_price() if currency is None else amount)
+        for (kind, currency), (count, amount) in sorted(
+            sums.items(), key=lambda item: (item[0][0], item[0][1] is None, item[0][1] or "")
+        )
+    ]
+    return Table("lines_by_kind", columns, rows)
 
 
 def _estimated(statements: Sequence[Statement]) -> Table:
@@ -277,22 +325,19 @@ def _unpriced(statements: Sequence[Statement]) -> Table:
     )
 
 
-def _idle(
-    balance: Sequence[tuple[str, str | None, int, int, int | None, int]],
-    recovery: Sequence[tuple[str, str, int, int, int]],
-    rules: SettlementRules,
-) -> Table:
-    """What the policy would lay on each tenant; it is in no statement."""
+def _idle(balance: Sequence[_Account], recovery: Sequence[_Recovered], rules: SettlementRules) -> Table:
+    """What the policy would lay on each tenant of what idle has a price; it is in no statement."""
     rows: list[Sequence[Value]] = []
     if rules.idle_sharing != "none":
+        idle = [row for row in balance if row.account in IDLE]
         tenants: dict[str, int] = {}
-        for tenant, _currency, _charge, _cost, quantity in recovery:
-            tenants[tenant] = tenants.get(tenant, 0) + quantity
+        for row in recovery:
+            tenants[row.tenant] = tenants.get(row.tenant, 0) + row.quantity_gpu_us
         weights = [quantity if rules.idle_sharing == "proportional" else 1 for quantity in tenants.values()]
-        for currency in sorted({row[1] for row in balance if row[1] is not None and row[0] in IDLE}):
-            idle = sum(row[4] or 0 for row in balance if row[0] in IDLE and row[1] == currency)
+        for currency in sorted({row.currency for row in idle if row.currency is not None}):
             if sum(weights):
-                rows += [(tenant, currency, part) for tenant, part in zip(tenants, divided(idle, weights), strict=True)]
+                parts = divided(_booked_micro(idle, currency), weights)
+                rows += [(tenant, currency, part) for tenant, part in zip(tenants, parts, strict=True)]
     return Table("idle_shared", (Column("tenant"), Column("currency"), Column("idle_micro", "micro")), rows)
 
 
