@@ -12,7 +12,6 @@ from steelyard.facts.bill_line import BillLine
 from steelyard.primitives.unknown import Unknown
 from steelyard.settlement.assembly import Sheet, statements
 from steelyard.settlement.control import ControlSpec, control_tables
-from steelyard.settlement.drilling import drilled, find_line, line_facts
 from steelyard.settlement.rules import SettlementRules, TaxRule
 from steelyard.settlement.snapshot import closed_statements
 from steelyard.settlement.tables import lay_out_ledgers
@@ -173,20 +172,3 @@ def test_the_page_of_a_closed_period_comes_out_of_its_snapshot(site: Site) -> No
     assert {name: list(table.rows) for name, table in after.items()} == {
         name: list(table.rows) for name, table in before.items()
     }
-
-
-def test_a_line_opens_into_intervals_and_grains(site: Site) -> None:
-    rules = SettlementRules()
-    closed(site.store, site.directory)
-    with site.store.reader() as view:
-        found = closed_statements(view, folder_of(site))
-        line = find_line(found, found[1].lines[0].line_id)
-        assert line is not None
-        intervals, grains = drilled(view, rules, line)
-    assert [(row["started_at"], row["ended_at"], row["share_ppm"]) for row in rows(intervals)] == [
-        ("2026-11-01T00:00:00Z", None, 250_000)
-    ]
-    assert len(grains.rows) == 720
-    assert sum(row["charge_micro"] for row in rows(grains)) == line.line.amount_micro
-    assert ("pod", "lab") in [tuple(row) for row in line_facts(line).rows]
-    assert find_line(found, "0" * 16) is None

@@ -20,7 +20,7 @@ from steelyard.settlement.closing import CloseRequest, close_report, report_json
 from steelyard.settlement.control import ControlSpec, control_tables
 from steelyard.settlement.corrections import Correction, Due, book_versions, corrections_due
 from steelyard.settlement.documents import Documents, Format
-from steelyard.settlement.drilling import drilled, find_line, line_facts
+from steelyard.settlement.drilling import Ground, drilled, find_line, line_facts
 from steelyard.settlement.notices import notices
 from steelyard.settlement.registers import PeriodRow, period_row, period_rows, statement_rows
 from steelyard.settlement.rules import SettlementRules
@@ -211,12 +211,17 @@ class Views:
             scope, found = self.found(Look("statements", label, look.tenant, look.shadow))
             line = find_line(found, look.key or "")
             if line is not None:
-                tables = [line_facts(line), *drilled(self._store, scope.rules, line)]
+                tables = [line_facts(line), *drilled(Ground(self._store, scope.rules, self._snapshot_at), line)]
                 title = _("Line {line} of {tenant}, {period}").format(
                     line=look.key, tenant=line.statement.tenant, period=scope.label
                 )
                 return Listing(title, tables).to_json()
         raise UsageError(_("no statement has a line {line}").format(line=repr((look.key or "")[:40])))
+
+    def _snapshot_at(self, instant: Instant) -> Path | None:
+        """The snapshot of the closed period that an instant lies in."""
+        row = period_row(self._store, self._rules.periods.label_at(instant))
+        return None if row is None or row.state != "closed" else self._directory / FOLDER / row.folder_name
 
     def _labels_of_line(self, look: Look) -> Sequence[str]:
         """The periods in which a line may stand: the one that is named, else all, the newest first."""

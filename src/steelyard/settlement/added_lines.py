@@ -78,17 +78,17 @@ def tax_lines(
 ) -> Iterator[StatementLine]:
     """One line for each tax that is due: its rate of the sum of all priced lines that begin while it holds, rounded half up once."""
     for number, rule in enumerate(rules):
-        due = [line for line in lines if line.amount_micro is not None and rule.holds(tenant, line.started_at)]
+        due = lines_taxed(rule, tenant, lines)
         if due:
             amount = half_up(sum(line.amount_micro or 0 for line in due) * rule.rate_ppm, PPM)
             yield plain_line(
-                "tax", _named_rate(rule), window, amount, identity=(tenant, number, rule.name, rule.rate_ppm)
+                "tax", rule.name_with_rate(), window, amount, identity=(tenant, number, rule.name, rule.rate_ppm)
             )
 
 
-def _named_rate(rule: TaxRule) -> str:
-    percent = f"{rule.rate_ppm / 10_000:.4f}".rstrip("0").rstrip(".")
-    return f"{rule.name} {percent} %"
+def lines_taxed(rule: TaxRule, tenant: str, lines: Sequence[StatementLine]) -> list[StatementLine]:
+    """The priced lines that a tax is laid on."""
+    return [line for line in lines if line.amount_micro is not None and rule.holds(tenant, line.started_at)]
 
 
 @dataclass(frozen=True, slots=True)

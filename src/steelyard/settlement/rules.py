@@ -41,6 +41,11 @@ class TaxRule:
             and (self.valid_to_at is None or instant < self.valid_to_at)
         )
 
+    def name_with_rate(self) -> str:
+        """As its line is called: ``VAT 6 %``."""
+        percent = f"{self.rate_ppm / 10_000:.4f}".rstrip("0").rstrip(".")
+        return f"{self.name} {percent} %"
+
 
 @dataclass(frozen=True, slots=True)
 class CreditRule:
