@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from steelyard.answers.reading import Reading
-from steelyard.primitives.errors import UsageError
+from steelyard.primitives.errors import NotFound, UsageError
 from steelyard.primitives.i18n import _
 
 KINDS: Final = ("pod", "job", "workload")
@@ -62,7 +62,7 @@ def nothing_so_called(reading: Reading, typed: str, tenant: str | None) -> Usage
     plain = typed.strip().rpartition("/")[2]
     near = reading.run("story_near", typed=typed.strip(), plain=plain, tenant=tenant, listed_max=_NEAR_MAX)
     shown = ", ".join(row["shown"] for row in near)
-    return UsageError(
+    return NotFound(
         _("no request is called {name}; the nearest are: {near}").format(
             name=repr(typed[:_SHOWN_MAX]), near=shown or _("none")
         )

@@ -14,7 +14,7 @@ from steelyard.app.notifying import deliver, target_of
 from steelyard.app.settlement_settings import WebhookSetting
 from steelyard.app.settlement_views import Style, Views
 from steelyard.primitives.clock import Clock
-from steelyard.primitives.errors import UsageError
+from steelyard.primitives.errors import NotFound, UsageError
 from steelyard.primitives.i18n import _
 from steelyard.primitives.instant import parse_instant
 from steelyard.settlement import budgets, disputes
@@ -96,7 +96,7 @@ class Acts:
                 if line is not None:
                     break
             else:
-                raise UsageError(_("no closed statement has a line {line}").format(line=repr(line_id[:40])))
+                raise NotFound(_("no closed statement has a line {line}").format(line=repr(line_id[:40])))
         request = disputes.OpenRequest(
             line_id,
             str(act.body["reason"]),

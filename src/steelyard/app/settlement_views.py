@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 from steelyard.answers.contract import Column, Table, Value
-from steelyard.primitives.errors import UsageError
+from steelyard.primitives.errors import NotFound, UsageError
 from steelyard.primitives.i18n import _, language
 from steelyard.primitives.instant import HOUR_US, Instant, Window, format_instant
 from steelyard.primitives.unknown import Unknown
@@ -94,7 +94,7 @@ class Views:
         """(file name, bytes) of each statement; a closed one's as the close wrote it, where it did."""
         scope, found = self.found(look)
         if not found:
-            raise UsageError(_("there is no statement of {period}").format(period=scope.label))
+            raise NotFound(_("there is no statement of {period}").format(period=scope.label))
         written, pattern = _FORMATS[form]
         name = pattern.format(language="zh" if language().startswith("zh") else "en")
         documents = []
@@ -216,7 +216,7 @@ class Views:
                     line=look.key, tenant=line.statement.tenant, period=scope.label
                 )
                 return Listing(title, tables).to_json()
-        raise UsageError(_("no statement has a line {line}").format(line=repr((look.key or "")[:40])))
+        raise NotFound(_("no statement has a line {line}").format(line=repr((look.key or "")[:40])))
 
     def _snapshot_at(self, instant: Instant) -> Path | None:
         """The snapshot of the closed period that an instant lies in."""
@@ -275,7 +275,7 @@ class Views:
     def _dispute(self, look: Look) -> dict[str, Any]:
         found = disputes.dispute(self._store, look.key or "")
         if look.tenant is not None and found.tenant != look.tenant:
-            raise UsageError(_("no dispute has the id {dispute}").format(dispute=(look.key or "")[:40]))
+            raise NotFound(_("no dispute has the id {dispute}").format(dispute=(look.key or "")[:40]))
         return {"dispute": found.to_json(self._now), "events": disputes.events(self._store, found.dispute_id)}
 
     def _budgets(self, look: Look) -> dict[str, Any]:

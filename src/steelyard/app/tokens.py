@@ -17,7 +17,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from steelyard.primitives.clock import Clock
-from steelyard.primitives.errors import UsageError
+from steelyard.primitives.errors import NotFound, UsageError
 from steelyard.primitives.i18n import _
 from steelyard.primitives.instant import Instant
 from steelyard.store import Store
@@ -71,7 +71,7 @@ class StoreTokens:
         """Refuse it from now on, even while the store is busy. Raises UsageError where there is none of that id."""
         with self._changing:
             if token_id not in self._known:
-                raise UsageError(_("no token has the id {token}").format(token=token_id[:40]))
+                raise NotFound(_("no token has the id {token}").format(token=token_id[:40]))
             token, digest = self._known[token_id]
             if token.revoked_at is None:
                 token = replace(token, revoked_at=self._clock.now())

@@ -21,6 +21,10 @@ class UsageError(SteelyardError):
     exit_code = 2
 
 
+class NotFound(UsageError):
+    """What is asked for by name is not there, or is not the asker's to see: the two are told alike."""
+
+
 class StoreLocked(SteelyardError):
     """Another process holds the data directory."""
 

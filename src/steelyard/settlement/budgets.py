@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from steelyard.primitives.errors import UsageError
+from steelyard.primitives.errors import NotFound, UsageError
 from steelyard.primitives.i18n import _
 from steelyard.primitives.instant import DAY_US, HOUR_US, Instant, Window, format_instant
 from steelyard.settlement.people import is_same_person
@@ -136,11 +136,11 @@ def budgets(store: Store, tenant: str | None = None) -> list[Budget]:
 
 
 def budget(store: Store, tenant: str, label: str, version: int) -> Budget:
-    """One version. Raises UsageError where there is none."""
+    """One version. Raises NotFound where there is none."""
     for each in budgets(store, tenant):
         if (each.label, each.version) == (label, version):
             return each
-    raise UsageError(
+    raise NotFound(
         _("{tenant} has no version {version} of a budget for {label}").format(
             tenant=tenant[:60], version=version, label=label[:40]
         )

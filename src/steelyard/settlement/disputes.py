@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from steelyard.primitives.errors import UsageError
+from steelyard.primitives.errors import NotFound, UsageError
 from steelyard.primitives.i18n import _
 from steelyard.primitives.instant import Instant, Window, format_instant
 from steelyard.settlement.added_lines import plain_line
@@ -69,7 +69,8 @@ class OpenRequest:
 
 
 def open_dispute(store: Store, statement: Statement, request: OpenRequest, now: Instant) -> Dispute:
-    """Contest a line of a closed statement. Raises UsageError where the statement is a draft, has no such line, or the line is contested already."""
+    """Contest a line of a closed statement. Raises UsageError where the statement is a draft or the line is contested already,
+    NotFound where it has no such line."""
     for name, text in (("--reason", request.reason), ("--owner", request.owner)):
         if not text.strip() or len(text) > TEXT_MAX:
             raise UsageError(
@@ -79,7 +80,7 @@ def open_dispute(store: Store, statement: Statement, request: OpenRequest, now: 
         raise UsageError(_("a draft is not contested: correct what it is made of, or wait for the close"))
     line = next((each for each in statement.lines if each.line_id == request.line_id), None)
     if line is None:
-        raise UsageError(
+        raise NotFound(
             _("statement {number} has no line {line}").format(number=statement.number, line=request.line_id[:40])
         )
     if request.deadline_at <= now:
@@ -156,10 +157,10 @@ def disputes(store: Store, tenant: str | None = None) -> list[Dispute]:
 
 
 def dispute(store: Store, dispute_id: str) -> Dispute:
-    """One of them. Raises UsageError where there is none of that id."""
+    """One of them. Raises NotFound where there is none of that id."""
     rows = store.rows(f"SELECT {_COLUMNS} FROM store.dispute WHERE dispute_id = ?", [dispute_id])
     if not rows:
-        raise UsageError(_("no dispute has the id {dispute}").format(dispute=dispute_id[:40]))
+        raise NotFound(_("no dispute has the id {dispute}").format(dispute=dispute_id[:40]))
     return Dispute(*rows[0])
 
 

@@ -112,7 +112,7 @@ def _corrected(ground: Ground, found: Found) -> list[Table]:
     folder = ground.snapshot_at(line.started_at)
     if folder is None:
         return []
-    bounds = {
+    bounds: dict[str, int | str] = {
         "folder": quoted(str(folder) + "/")[1:-1],
         "from_us": line.started_at,
         "to_us": line.ended_at,

@@ -185,7 +185,7 @@ def test_tokens_are_made_listed_and_revoked_over_http_and_their_secrets_are_show
     revoked = served.ask("DELETE", f"/api/v1/tokens/{token['id']}", local=True).json()
     assert revoked["revoked_at"]
     problem(served.ask("GET", "/api/v1/readyz", token=secret), 401, "unauthenticated")
-    problem(served.ask("DELETE", "/api/v1/tokens/nobody", local=True), 422, "usage")
+    problem(served.ask("DELETE", "/api/v1/tokens/nobody", local=True), 404, "not_found")
 
 
 @pytest.mark.parametrize(

@@ -63,7 +63,7 @@ def test_a_viewer_sees_its_own_statement_and_nobody_elses(served: World) -> None
     ):
         problem(get(served, path, "viewer", "team-b"), 403, "forbidden")
     theirs = get(served, "/statements?period=2026-11&tenant=team-a").json()["statements"][0]["lines"][0]["line_id"]
-    problem(get(served, f"/statements/lines/{theirs}?period=2026-11", "viewer", "team-b"), 422, "usage")
+    problem(get(served, f"/statements/lines/{theirs}?period=2026-11", "viewer", "team-b"), 404, "not_found")
     assert get(served, f"/statements/lines/{theirs}?period=2026-11").status_code == 200
 
 
@@ -146,12 +146,12 @@ def test_a_viewer_contests_its_own_line_and_finance_decides(served: World) -> No
         for each in get(served, "/statements?period=2026-11").json()["statements"]
     }
     body = {"reason": "it was down", "owner": "desk", "deadline_at": "2026-12-20T00:00:00Z"}
-    problem(post(served, "/disputes", {**body, "line": lines["team-a"]}, "viewer", "team-b"), 422, "usage")
+    problem(post(served, "/disputes", {**body, "line": lines["team-a"]}, "viewer", "team-b"), 404, "not_found")
     opened = post(served, "/disputes", {**body, "line": lines["team-b"]}, "viewer", "team-b")
     assert opened.status_code == 201, opened.text
     dispute = opened.json()["dispute"]["dispute_id"]
     assert get(served, "/disputes", "viewer", "team-a").json() == {"disputes": []}
-    problem(get(served, f"/disputes/{dispute}", "viewer", "team-a"), 422, "usage")
+    problem(get(served, f"/disputes/{dispute}", "viewer", "team-a"), 404, "not_found")
     problem(
         post(served, f"/disputes/{dispute}/decision", {"decision": "accept", "reason": "x"}, "viewer", "team-b"),
         403,

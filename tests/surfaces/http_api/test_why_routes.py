@@ -42,9 +42,6 @@ def test_a_request_is_named_in_the_path_or_among_the_parameters(both: World, pat
 @pytest.mark.parametrize(
     "path",
     [
-        "/why/nobody",
-        "/why/nobody/nowhere",
-        "/why?name=",
         "/why",
         f"/why/{OURS}-a?kind=moon",
         f"/why/{OURS}-a?at=noon",
@@ -54,6 +51,11 @@ def test_a_request_is_named_in_the_path_or_among_the_parameters(both: World, pat
 )
 def test_what_is_no_request_is_a_problem(both: World, path: str) -> None:
     problem(both.get(path, token=both.secret("operator")), 422, "usage")
+
+
+@pytest.mark.parametrize("path", ["/why/nobody", "/why/nobody/nowhere", "/why?name="])
+def test_a_name_that_nothing_has_is_not_found(both: World, path: str) -> None:
+    problem(both.get(path, token=both.secret("operator")), 404, "not_found")
 
 
 def test_nobody_without_a_token_and_no_agent_is_let_in(both: World) -> None:
@@ -71,7 +73,7 @@ def test_a_viewer_reads_its_own_story_with_no_word_of_the_other(both: World) -> 
 @pytest.mark.parametrize("name", [f"{THEIRS}-a", f"{THEIRS}/{THEIRS}-a", f"uid-{THEIRS}-a", f"{THEIRS}-job", "canary"])
 def test_a_viewer_learns_of_another_tenants_request_no_more_than_of_one_that_is_none(both: World, name: str) -> None:
     token = both.secret("viewer", OURS)
-    refused = problem(both.get(f"/why?name={name}", token=token), 422, "usage")
-    nothing = problem(both.get("/why?name=no-such-thing", token=token), 422, "usage")
+    refused = problem(both.get(f"/why?name={name}", token=token), 404, "not_found")
+    nothing = problem(both.get("/why?name=no-such-thing", token=token), 404, "not_found")
     assert THEIRS not in refused["detail"].replace(name, "")
     assert refused["detail"].partition("'")[0] == nothing["detail"].partition("'")[0]

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from steelyard.primitives.errors import (
+    NotFound,
     SourceMalformed,
     SourceUnavailable,
     SourceUnsupported,
@@ -56,6 +57,7 @@ KINDS: Final[Mapping[str, Kind]] = {
 """Every kind of problem that this program ever answers with."""
 
 _OF_ERRORS: Final[tuple[tuple[type[SteelyardError], str], ...]] = (
+    (NotFound, "not_found"),
     (UsageError, "usage"),
     (StoreLocked, "locked"),
     (StoreFailed, "store_failed"),
@@ -106,6 +108,6 @@ def error_of(found: Any, status: int) -> SteelyardError:
     if kind in _PASSES:
         wait = found.get("retry_after_seconds")
         return SourceUnavailable(detail, float(wait) if isinstance(wait, int | float) else None)
-    return {"locked": StoreLocked, "unsupported": SourceUnsupported, "store_failed": StoreFailed}.get(kind, UsageError)(
+    return {"not_found": NotFound, "locked": StoreLocked, "unsupported": SourceUnsupported, "store_failed": StoreFailed}.get(kind, UsageError)(
         detail
     )
