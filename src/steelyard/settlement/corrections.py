@@ -21,7 +21,7 @@ from steelyard.settlement.registers import PeriodRow, period_rows
 from steelyard.settlement.rules import SettlementRules
 from steelyard.settlement.snapshot import FOLDER, Manifest, read_manifest
 from steelyard.settlement.statement import StatementLine
-from steelyard.settlement.tables import drop, filled, lay_out_ledgers, model_text
+from steelyard.settlement.tables import drop, filled, lay_out, lay_out_ledgers, model_text
 from steelyard.store import Store
 from steelyard.store.rewriting import quoted
 
@@ -214,16 +214,15 @@ def _lay_out_both(store: Store, closed: Closed, rules: SettlementRules) -> None:
         "was.cluster = now.cluster AND was.pod_uid IS NOT DISTINCT FROM now.pod_uid AND was.unit_id IS NOT DISTINCT FROM now.unit_id "
         "AND was.owner IS NOT DISTINCT FROM now.owner"
     )
-    drop(store, "settling_moved")
     drop(store, "settling_was_pod")
     store.execute(f"CREATE TEMP VIEW settling_was_pod AS SELECT * FROM {was_pods}")
-    store.execute(f"CREATE TEMP TABLE settling_moved AS {model_text('moved')}")
+    lay_out(store, "moved", model_text("moved"))
     store.execute(
         "UPDATE settling_holder AS now SET tenant = was.tenant, from_at = was.from_at, to_at = was.to_at FROM "
         f"(SELECT DISTINCT cluster, pod_uid, tenant, from_at, to_at FROM {was_pods} WHERE pod_uid IS NOT NULL) AS was "
         "WHERE was.cluster = now.cluster AND was.pod_uid = now.pod_uid"
     )
-    store.execute(f"CREATE OR REPLACE TEMP TABLE settling_pod AS {model_text('pod')}")
+    lay_out(store, "pod", model_text("pod"))
     same_place = " AND ".join(
         f"was.{name} IS NOT DISTINCT FROM now.{name}"
         for name in ("cluster", "place_kind", "place_id", "node", "device_uuid")

@@ -56,19 +56,23 @@ def lay_out_ledgers(store: Store, rules: PeriodRules, label: str) -> None:
     )
     load_epochs(store, [span.start, *(int(at) for (at,) in store.rows(filled("epochs", bounds)))], span.end)
     for name in ("place", "key", "holder", "tariff"):
-        drop(store, f"settling_{name}")
-        store.execute(f"CREATE TEMP TABLE settling_{name} AS {filled('place_key' if name == 'key' else name, bounds)}")
+        lay_out(store, name, filled("place_key" if name == "key" else name, bounds))
     _check_hashes(store)
-    store.execute(f"CREATE OR REPLACE TEMP TABLE settling_pod AS {model_text('pod')}")
-    store.execute(f"CREATE OR REPLACE TEMP TABLE settling_price AS {model_text('price')}")
+    for name in ("pod", "price"):
+        lay_out(store, name, model_text(name))
     _lay_out_weights(store)
     for name in ("rate", "service", "holding", "bill"):
-        store.execute(f"CREATE OR REPLACE TEMP TABLE settling_{name} AS {filled(f'{name}s', bounds)}")
+        lay_out(store, name, filled(f"{name}s", bounds))
     for rows in ROWS:
         drop(store, f"settling_{rows}")
         store.execute(f"CREATE TEMP VIEW settling_{rows} AS {filled(f'{rows}_rows', bounds)}")
-    drop(store, "settling_total")
-    store.execute(f"CREATE TEMP TABLE settling_total AS {model_text('totals')}")
+    lay_out(store, "total", model_text("totals"))
+
+
+def lay_out(store: Store, name: str, text: str) -> None:
+    """``settling_NAME`` anew, whatever was laid out before: of a snapshot it is a view."""
+    drop(store, f"settling_{name}")
+    store.execute(f"CREATE TEMP TABLE settling_{name} AS {text}")
 
 
 def _check_hashes(store: Store) -> None:
@@ -114,8 +118,7 @@ def lay_out_files(store: Store, folder: Path) -> None:
             f"read_parquet({quoted(str(folder / f'{name}s.parquet' if name in NAMED else folder / f'{name}.parquet'))})"
         )
         store.execute(f"CREATE TEMP VIEW settling_{name} AS SELECT * FROM {source}")
-    drop(store, "settling_total")
-    store.execute(f"CREATE TEMP TABLE settling_total AS {model_text('totals')}")
+    lay_out(store, "total", model_text("totals"))
 
 
 def epoch_expression(store: Store, column: str = "grain_at") -> str:
