@@ -20,6 +20,7 @@ from steelyard.primitives.unknown import Unknown
 from steelyard.settlement.declared import rows as declared
 from steelyard.settlement.declared.changes import changes_of_books, decimal_text, percent_text, stamp
 from steelyard.settlement.declared.rows import LEVELS, Row
+from steelyard.settlement.tables import model_text
 from steelyard.store import Store
 from steelyard.surfaces.shared.money_ports import Listing
 
@@ -62,15 +63,21 @@ _UNPRICED: Final = (
 
 
 class Listed:
-    """Tables over an open store, as of the clock's now where no instant is named."""
+    """Tables over an open store; where no instant is named, as of the last one that the ledgers know, and of the clock's now before any posting."""
 
     def __init__(self, store: Store, clock: Clock) -> None:
         self._store = store
         self._clock = clock
 
+    def _instant(self, at: Instant | None) -> Instant:
+        if at is not None:
+            return at
+        rows = self._store.rows(model_text("last_run"))
+        return self._clock.now() if not rows or rows[0][3] is None else int(rows[0][3])
+
     def prices(self, at: Instant | None, book: str | None) -> Listing:
         """The lines that hold; see ``Money``."""
-        instant = self._clock.now() if at is None else at
+        instant = self._instant(at)
         versions = declared.current_books(self._store, book)
         if book is not None and not versions:
             raise UsageError(_("there is no price book {book}").format(book=book[:100]))
@@ -114,7 +121,7 @@ class Listed:
 
     def tree(self, at: Instant | None) -> Listing:
         """The lines of the tree that hold; see ``Money``."""
-        instant = self._clock.now() if at is None else at
+        instant = self._instant(at)
         version = declared.tree_version(self._store)
         rows = [
             (*(row[name] for name in _TREE_NAMES), stamp(row["valid_from"]), stamp(row["valid_to"]), row["position"])
@@ -128,7 +135,7 @@ class Listed:
 
     def rates(self, at: Instant | None) -> Listing:
         """The rates that hold; see ``Money``."""
-        instant = self._clock.now() if at is None else at
+        instant = self._instant(at)
         holding = {row["pair"]: row for row in declared.rate_rows(self._store) if row["since"] <= instant}
         rows = [
             (

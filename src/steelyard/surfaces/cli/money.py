@@ -28,7 +28,12 @@ _Book: TypeAlias = Annotated[
     typer.Option("--book", metavar="NAME", help=_("Which price book; default: what the file says, else `default`.")),
 ]
 _At: TypeAlias = Annotated[
-    str | None, typer.Option("--at", metavar="TIME", help=_("The instant, such as 2026-11-30T02:00:00Z; default: now."))
+    str | None,
+    typer.Option(
+        "--at",
+        metavar="TIME",
+        help=_("The instant, such as 2026-11-30T02:00:00Z; default: the last one that is known."),
+    ),
 ]
 
 

@@ -53,7 +53,7 @@ class InstantParameters(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    at: Text | None = Field(None, description="The instant, RFC 3339; default: now.")
+    at: Text | None = Field(None, description="The instant, RFC 3339; default: the last one that is known.")
 
 
 class PriceParameters(InstantParameters):

@@ -88,7 +88,7 @@ class Money(Protocol):
         ...
 
     def prices(self, at: Instant | None, book: str | None) -> Listing:
-        """The lines that hold at an instant (None = now), of one book or all. Raises UsageError for a book that is none."""
+        """The lines that hold at an instant (None = the last one that the ledgers know), of one book or all. Raises UsageError for a book that is none."""
         ...
 
     def price_changes(self, older: int | None, newer: int | None, book: str | None) -> Listing:
@@ -100,7 +100,7 @@ class Money(Protocol):
         ...
 
     def tree(self, at: Instant | None) -> Listing:
-        """The lines of the tenancy tree that hold at an instant (None = now), in their order."""
+        """The lines of the tenancy tree that hold at an instant (None = as of ``prices``), in their order."""
         ...
 
     def unmapped(self) -> Listing:
@@ -108,5 +108,5 @@ class Money(Protocol):
         ...
 
     def rates(self, at: Instant | None) -> Listing:
-        """The exchange rates that hold at an instant (None = now)."""
+        """The exchange rates that hold at an instant (None = as of ``prices``)."""
         ...

@@ -5,12 +5,12 @@ from __future__ import annotations
 from steelyard.primitives.i18n import _, ngettext
 from steelyard.surfaces.shared.money_ports import DeclareReport, Listing
 from steelyard.surfaces.shared.printable import printable
-from steelyard.surfaces.shared.tables import Line, lay_out, wrapped
+from steelyard.surfaces.shared.tables import Line, lay_out, sentence
 
 
 def render_declaration(report: DeclareReport, width: int | None, rows_max: int | None = None) -> list[Line]:
     """What became of a file, and what it changed."""
-    lines = [Line("row", _said(report))]
+    lines = sentence("row", _said(report), width)
     if report.changes.rows:
         lines += [Line("row", ""), *lay_out(report.changes, width, rows_max)]
     if report.status == "declared":
@@ -21,12 +21,12 @@ def render_declaration(report: DeclareReport, width: int | None, rows_max: int |
 
 def render_listing(listing: Listing, width: int | None, rows_max: int | None = None) -> list[Line]:
     """The tables, one below the other, and the notes."""
-    lines = [Line("heading", printable(listing.title))]
+    lines = sentence("heading", printable(listing.title), width)
     for table in listing.tables:
         lines += [Line("row", ""), *lay_out(table, width, rows_max)]
     if listing.notes:
         lines.append(Line("row", ""))
-        lines += [Line("note", text) for note in listing.notes for text in wrapped([printable(note)], width, "")]
+        lines += [line for note in listing.notes for line in sentence("note", printable(note), width)]
     return lines
 
 

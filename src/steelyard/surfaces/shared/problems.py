@@ -108,6 +108,9 @@ def error_of(found: Any, status: int) -> SteelyardError:
     if kind in _PASSES:
         wait = found.get("retry_after_seconds")
         return SourceUnavailable(detail, float(wait) if isinstance(wait, int | float) else None)
-    return {"not_found": NotFound, "locked": StoreLocked, "unsupported": SourceUnsupported, "store_failed": StoreFailed}.get(kind, UsageError)(
-        detail
-    )
+    return {
+        "not_found": NotFound,
+        "locked": StoreLocked,
+        "unsupported": SourceUnsupported,
+        "store_failed": StoreFailed,
+    }.get(kind, UsageError)(detail)

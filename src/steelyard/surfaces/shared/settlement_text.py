@@ -13,7 +13,7 @@ from steelyard.settlement.statement_json import statement_of
 from steelyard.surfaces.shared.money_client import listing_of
 from steelyard.surfaces.shared.money_text import render_listing
 from steelyard.surfaces.shared.printable import printable
-from steelyard.surfaces.shared.tables import Line, lay_out, wrapped
+from steelyard.surfaces.shared.tables import Line, lay_out, sentence, wrapped
 
 Lines = Callable[[int | None, int | None], list[Line]]
 
@@ -35,7 +35,9 @@ def render_bill(found: Mapping[str, Any], width: int | None, rows_max: int | Non
     """One statement with its lines, or the totals of all of them."""
     statements = [statement_of(each) for each in found["statements"]]
     if not statements:
-        return [Line("row", _("no statement: nobody is asked for anything in {period}").format(period=found["period"]))]
+        return sentence(
+            "row", _("no statement: nobody is asked for anything in {period}").format(period=found["period"]), width
+        )
     if len(statements) == 1:
         return _statement(statements[0], width, rows_max)
     columns = tuple(Column(name) for name in ("tenant", "number", "state", "currency", "amount", "lines", "unpriced"))
@@ -51,8 +53,8 @@ def render_bill(found: Mapping[str, Any], width: int | None, rows_max: int | Non
         )
         for each in statements
     ]
-    title = Line("heading", _("Statements of {period}").format(period=statements[0].period))
-    return [title, Line("row", ""), *lay_out(Table("statements", columns, rows), width, rows_max)]
+    title = sentence("heading", _("Statements of {period}").format(period=statements[0].period), width)
+    return [*title, Line("row", ""), *lay_out(Table("statements", columns, rows), width, rows_max)]
 
 
 def _statement(statement: Statement, width: int | None, rows_max: int | None) -> list[Line]:
@@ -76,7 +78,7 @@ def _statement(statement: Statement, width: int | None, rows_max: int | None) ->
     table = Table(
         "lines", tuple(Column(name, units.get(name, "")) for name in names), [_line(each) for each in statement.lines]
     )
-    lines = [Line("heading", head), *(Line("row", text) for text in wrapped(told, width, ""))]
+    lines = [*sentence("heading", head, width), *(Line("row", text) for text in wrapped(told, width, ""))]
     return [*lines, Line("row", ""), *lay_out(table, width, rows_max)]
 
 
@@ -129,17 +131,17 @@ def render_close(found: Mapping[str, Any], width: int | None, rows_max: int | No
             )
             for each in found["statements"]
         ]
-        lines = [Line("row", text) for text in told]
+        lines = [line for text in told for line in sentence("row", text, width)]
         return [*lines, Line("row", ""), *lay_out(Table("statements", columns, rows), width, rows_max)]
     lines = (
-        [Line("row", _("{period}: nothing speaks against closing it").format(period=label))]
+        sentence("row", _("{period}: nothing speaks against closing it").format(period=label), width)
         if found["can_close"]
         else []
     )
     if found["blockers"]:
         heads = tuple(Column(name) for name in ("code", "what", "to_do", "can_be_waived"))
         cells = [(each["code"], each["message"], each["todo"], each["can_be_waived"]) for each in found["blockers"]]
-        lines.append(Line("row", _("{period} cannot be closed yet").format(period=label)))
+        lines += sentence("row", _("{period} cannot be closed yet").format(period=label), width)
         lines += [Line("row", ""), *lay_out(Table("blockers", heads, cells), width, rows_max)]
     count = found["corrections_count"]
     if count:
@@ -148,7 +150,7 @@ def render_close(found: Mapping[str, Any], width: int | None, rows_max: int | No
             "{count} corrections of closed periods would be carried",
             count,
         )
-        lines.append(Line("note", text.format(count=count)))
+        lines += sentence("note", text.format(count=count), width)
     return lines
 
 
@@ -158,8 +160,8 @@ def render_verification(found: Mapping[str, Any], width: int | None, rows_max: i
         text = _(
             "{period}: {count} files are what the close wrote, and lines and documents come out of them byte for byte"
         )
-        return [Line("row", text.format(period=found["period"], count=found["files_count"]))]
-    return [Line("row", each) for each in found["differences"]]
+        return sentence("row", text.format(period=found["period"], count=found["files_count"]), width)
+    return [line for each in found["differences"] for line in sentence("row", each, width)]
 
 
 _DISPUTE: Final = (
@@ -214,7 +216,7 @@ def render_check(found: Mapping[str, Any], width: int | None, rows_max: int | No
     """How budgets stand: one line for each, worst told by the exit code."""
     checks = found["checks"]
     if not checks:
-        return [Line("row", _("UNKNOWN - no budget counts in {period}").format(period=found["period"]))]
+        return sentence("row", _("UNKNOWN - no budget counts in {period}").format(period=found["period"]), width)
     names = ("tenant", "verdict", "budget", "spent", "used", "forecast", "low", "high", "quota_gpus", "why")
     units = {"used": "%", "quota_gpus": "GPU"}
     rows = [
@@ -230,7 +232,7 @@ def render_check(found: Mapping[str, Any], width: int | None, rows_max: int | No
     said = _("forecast: {method}; between low and high in {level} of earlier cases of the same reach").format(
         method=first["forecast_method"], level=f"{first['forecast_level_percent']} %"
     )
-    return [*lay_out(table, width, rows_max), Line("note", said)]
+    return [*lay_out(table, width, rows_max), *sentence("note", said, width)]
 
 
 def render_notices(found: Mapping[str, Any], width: int | None, rows_max: int | None) -> list[Line]:

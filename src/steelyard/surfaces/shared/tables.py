@@ -175,7 +175,7 @@ def _padded(text: str, each: _Field) -> str:
 
 def _unit(each: _Field, number: int) -> str:
     unit = each.column.unit
-    return f" {unit}" if unit not in ("", "1") and each.cells[number][:1].isdigit() else ""
+    return f" {unit}" if unit not in ("", "1") and each.cells[number].removeprefix("-")[:1].isdigit() else ""
 
 
 def wrapped(parts: Sequence[str], width: int | None, indent: str) -> list[str]:
@@ -191,6 +191,11 @@ def wrapped(parts: Sequence[str], width: int | None, indent: str) -> list[str]:
         else:
             lines.extend(_words(part, room))
     return [indent + line for line in lines]
+
+
+def sentence(kind: str, text: str, width: int | None) -> list[Line]:
+    """One sentence as lines that are no wider than ``width``."""
+    return [Line(kind, each) for each in wrapped([text], width, "")]
 
 
 def _words(text: str, room: int) -> list[str]:
