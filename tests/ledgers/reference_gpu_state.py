@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
@@ -21,7 +21,8 @@ from steelyard.definitions.gpu_state import (
     state_of,
     waiting_cause,
 )
-from tests.ledgers.reference_supply import Row
+from tests.ledgers.reference_supply import Row, end_of
+from tests.ledgers.reference_usage import Intruder, Use, intruders, intruding, process_stands, shareable
 
 MINUTE = 60_000_000
 HOUR = 60 * MINUTE
@@ -48,6 +49,13 @@ class World:
     cards: list[Row]
     pods: list[Row]
     units: list[Row]
+    nodes: list[Row]
+    intruders: list[Intruder] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        use = Use(self.grain, [], self.cards, [], self.processes, self.statuses)
+        held = [{**row, "gi": gi_of(self, row)} for row in self.holdings]
+        self.intruders = list(intruders(process_stands(use), held))
 
 
 @dataclass
@@ -383,6 +391,7 @@ def held_parts(world: World) -> dict[Any, dict[tuple[str, str | None, str], int]
         own = own_path(world, uuid, pod)
         edges = {piece["from_us"], piece["to_us"], starting_to}
         edges |= {edge for stand in known for edge in (stand.start, stand.end)}
+        edges |= {edge for *_, start, end in world.intruders for edge in (start, end)}
         edges |= {edge for other in world.pieces for edge in (other["from_us"], other["to_us"])}
         edges |= set(range(floor_to(piece["from_us"], MINUTE), piece["to_us"], MINUTE))
         for start, end in pairwise(sorted(edge for edge in edges if piece["from_us"] <= edge <= piece["to_us"])):
@@ -435,28 +444,35 @@ def at_instant(
 
 
 def present(world: World, t: int, unit: Unit) -> set[str]:
-    """The pods that may be on a unit."""
+    """The pods that may be on a unit: those that hold it, those that have a process on it, those on a card of its node that nobody names."""
     node = max((row["node"] for row in world.cards if row["device_uuid"] == unit[0]), default=None)
-    found = set()
+    found = intruding(world.intruders, unit, t)
+    elsewhere = set()
     for piece in world.pieces:
         if (
             piece["account"] not in ("held", "in_suspense", "held_unplaced")
             or not piece["from_us"] <= t < piece["to_us"]
         ):
             continue
+        held = [
+            h
+            for h in world.holdings
+            if (h["place_id"], h["pod_uid"], h["unit_id"]) == (piece["place_id"], piece["pod_uid"], piece["unit_id"])
+        ]
         if piece["place_kind"] == "node" and piece["place_id"] == node:
-            found.add(piece["pod_uid"])
+            is_whole = all(h["unit_kind"] in ("gpu", "mig") for h in held)
+            (elsewhere if is_whole and unit[1] is None else found).add(piece["pod_uid"])
         if piece["place_kind"] == "device" and piece["place_id"] == unit[0]:
-            held = [
-                h
-                for h in world.holdings
-                if (h["place_id"], h["pod_uid"], h["unit_id"]) == (unit[0], piece["pod_uid"], piece["unit_id"])
-            ]
             gis = {gi_of(world, h) for h in held}
             gi = next(iter(gis)) if any(h["unit_kind"] == "mig" for h in held) and len(gis) == 1 else None
             if unit[1] is None or gi is None or gi == unit[1]:
                 found.add(piece["pod_uid"])
-    return found
+    is_alone = any(
+        h["device_uuid"] == unit[0] and h["occupancy"] == "held" and h["unit_kind"] == "gpu"
+        and (h["share_ppm"] or 0) >= 1_000_000 and h["started_at"] <= t < end_of(h)
+        for h in world.holdings
+    ) and not shareable(unit[0], world.cards, world.nodes, world.units)  # fmt: skip
+    return found if is_alone and len(found) <= 1 else found | elsewhere
 
 
 def idle_cause(world: World, pod: str, minute: int, proof: Evidence, ready: int | None, stand: Stand | None) -> str:

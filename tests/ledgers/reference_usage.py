@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
@@ -15,6 +15,8 @@ from typing import Any
 from tests.ledgers.reference_supply import FOREVER, HOUR, Row, end_of
 
 Unit = tuple[str, int | None]
+Intruder = tuple[str, int | None, str, int, int]
+"""Card, instance, pod, from when to when."""
 INSTANTS_ONLY = "samples are instants: the time between them was not seen"
 NOTHING = "the samples name no figure"
 
@@ -36,10 +38,11 @@ class Use:
     processes: list[Row]
     statuses: list[Row]
     units: list[Row] = field(default_factory=list)
-    intruders: list[tuple[str, int | None, str, int, int]] = field(default_factory=list)
+    nodes: list[Row] = field(default_factory=list)
+    intruders: list[Intruder] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.intruders = list(intruders(self))
+        self.intruders = list(intruders(process_stands(self), self.holdings))
 
 
 @dataclass
@@ -155,11 +158,14 @@ def holder_at(world: Use, unit: Unit, t: int) -> str | None:
     uuid, gi = unit
     nodes = {row["node"] for row in world.cards if row["device_uuid"] == uuid}
     pods = set()
+    is_beside = is_alone = False
     for row in world.holdings:
         if row["occupancy"] == "reserved" or not row["started_at"] <= t < end_of(row):
             continue
         if row["place_kind"] == "node" and row["place_id"] in nodes:
-            return None
+            if gi is not None or row["unit_kind"] not in ("gpu", "mig"):
+                return None
+            is_beside = True
         if row["device_uuid"] != uuid or (gi is not None and row["gi"] not in (gi, None)):
             continue
         if (
@@ -169,24 +175,46 @@ def holder_at(world: Use, unit: Unit, t: int) -> str | None:
             or (row["unit_kind"] != "mig" and (row["share_ppm"] or 0) < 1_000_000)
         ):
             return None
+        is_alone |= row["unit_kind"] == "gpu" and not shareable(uuid, world.cards, world.nodes, world.units)
         pods.add(row["pod_uid"])
-    if len(pods) != 1 or any(
-        unit[1] is None or other is None or other == unit[1]
-        for other in (gi for card, gi, _pod, start, end in world.intruders if card == uuid and start <= t < end)
-    ):
+    if len(pods) != 1 or (is_beside and not is_alone) or intruding(world.intruders, unit, t):
         return None
     return pods.pop()
 
 
-def intruders(world: Use) -> Iterator[tuple[str, int | None, str, int, int]]:
-    """Rounds of processes of pods that hold nothing of the card when the round is taken, and from when to when each stands."""
-    for uuid, gi, pod, stand in process_stands(world):
-        if not any(
-            row["occupancy"] != "reserved" and (row["device_uuid"], row["pod_uid"]) == (uuid, pod)
-            and (row["gi"] is None or gi is None or row["gi"] == gi) and row["started_at"] <= stand.start < end_of(row)
-            for row in world.holdings
-        ):  # fmt: skip
-            yield uuid, gi, pod, stand.start, max(stand.end, stand.start + 1)
+def shareable(uuid: str, cards: Sequence[Row], nodes: Sequence[Row], units: Sequence[Row]) -> bool:
+    """Whether anything says that a card may be one pod's wholly and another's beside it."""
+    mine = [row for row in cards if row["device_uuid"] == uuid]
+    homes = [row for row in nodes if row["node"] in {card["node"] for card in mine}]
+    return (
+        any((row["slots_count"] or 1) > 1 or row["mode"] not in (None, "whole") for row in mine)
+        or any((row["replicas"] or 1) > 1 or row["sharing_strategy"] not in (None, "none") for row in homes)
+        or any(row["device_uuid"] == uuid and (row["replicas"] or 1) > 1 for row in units)
+    )
+
+
+def intruding(intruders: Sequence[Intruder], unit: Unit, t: int) -> set[str]:
+    """The pods that have a process on a unit at ``t`` and hold nothing of it."""
+    uuid, gi = unit
+    return {
+        pod
+        for card, other, pod, start, end in intruders
+        if card == uuid and start <= t < end and (gi is None or other is None or other == gi)
+    }
+
+
+def intruders(stands: Iterable[tuple[str, int | None, str, Stand]], holdings: Sequence[Row]) -> Iterator[Intruder]:
+    """Rounds of processes of pods that hold nothing of the card when the round is taken, and from when to when each stands: until they hold it."""
+    for uuid, gi, pod, stand in stands:
+        own = [
+            row
+            for row in holdings
+            if row["occupancy"] != "reserved" and (row["device_uuid"], row["pod_uid"]) == (uuid, pod)
+            and (row["gi"] is None or gi is None or row["gi"] == gi) and end_of(row) > row["started_at"]
+        ]  # fmt: skip
+        if not any(row["started_at"] <= stand.start < end_of(row) for row in own):
+            later = [row["started_at"] for row in own if row["started_at"] > stand.start]
+            yield uuid, gi, pod, stand.start, max(min([stand.end, *later]), stand.start + 1)
 
 
 def cuts_of(world: Use, edges: Sequence[int]) -> list[int]:

@@ -86,7 +86,7 @@ def runs(draw: st.DrawFn) -> list[DeviceSample]:
 def holdings(draw: st.DrawFn) -> Row:
     start = draw(st.one_of(st.integers(0, 50).map(lambda n: n * MINUTE), st.integers(0, HOUR)))
     end = draw(st.one_of(st.integers(60, HOURS * 60).map(lambda n: n * MINUTE), st.integers(HOUR, HOURS * HOUR)))
-    place = draw(st.sampled_from(["device"] * 8 + ["node", "cluster"]))
+    place = draw(st.sampled_from(["device"] * 8 + ["node", "node", "cluster"]))
     uuid, kind = draw(CARDS), draw(st.sampled_from(["gpu", "gpu", "vgpu", "mig"]))
     share = draw(st.sampled_from([1_000_000, 1_000_000, 500_000, 333_333]))
     return {
@@ -136,7 +136,7 @@ def processes(draw: st.DrawFn) -> ProcessSample:
         occurred_at=BASE + draw(OFFSETS),
         device_uuid=uuid,
         pid=pid,
-        pod_uid=draw(st.sampled_from([None, "p1", "p2"])),
+        pod_uid=draw(st.sampled_from([None, "p1", "p2", "p9"])),
         sm_ratio=draw(st.sampled_from([None, 0.0, 0.03125, 0.5])),
         interval_us=draw(st.sampled_from([None, MINUTE, 20 * MINUTE])),
     )
@@ -240,6 +240,9 @@ def worlds(draw: st.DrawFn) -> tuple[list[Fact], list[Row], list[Row], int]:
     )
     if draw(st.booleans()):
         facts.append(Node(natural_key="n1", occurred_at=BASE + draw(OFFSETS), node="n1", ready=False, **COMMON))
+    facts.append(
+        Node(natural_key="n2", occurred_at=BASE, node="n2", replicas=draw(st.sampled_from([None, 1, 4])), **COMMON)
+    )
     aligned = draw(st.booleans())
     facts += draw(
         st.lists(
@@ -316,6 +319,7 @@ def world_of(store: Store, held: list[Row], asked: list[Row], grain: int) -> Wor
         cards=records(store, "dim.device"),
         pods=records(store, "dim.pod"),
         units=records(store, "dim.unit"),
+        nodes=records(store, "dim.node"),
     )
 
 

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from steelyard.facts.base import Fact
 from steelyard.facts.device_sample import DeviceSample
 from steelyard.facts.node import Node
+from steelyard.facts.process_sample import ProcessSample
 from steelyard.ledgers import windows as windowing
 from steelyard.ledgers.posting import ensure_ledgers
 from steelyard.ledgers.registry import GPU_STATE
@@ -224,3 +225,54 @@ def test_an_instance_of_which_nobody_tells_the_number_is_unknown_by_that_and_not
     assert {(key[5], key[6]) for key in rows if key[3] == "p1" and key[5] != "held_starting"} == {
         ("held_unknown", "instance")
     }
+
+
+def process(pod: str, ratio: float | None, minutes: int) -> ProcessSample:
+    return ProcessSample(
+        **COMMON, natural_key=pod, occurred_at=BASE, device_uuid="GPU-1", pid=1 if pod == "p1" else 9, pod_uid=pod, sm_ratio=ratio,
+        interval_us=minutes * MINUTE,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("own", "states"),
+    [
+        ([], {("held_unattributed", "compute_bound", "card"), ("compute_bound", None, "triple")}),
+        ([0.0], {("held_idle", "unknown", "card"), ("compute_bound", None, "triple")}),
+        ([0.5], {("compute_bound", None, "card"), ("compute_bound", None, "triple")}),
+    ],
+)
+def test_while_a_pod_without_a_grant_works_on_a_card_its_one_holder_is_not_judged_by_what_the_card_does(
+    store: Store, own: list[float], states: set[Any]
+) -> None:
+    """The intruder is seen for ten minutes of thirty; then the holder is alone again."""
+    forget(store)
+    facts = [*estate(), *(sample(minute, 1.0, 0.75, 0.25) for minute in range(30)), process("p9", 0.9, 10)]
+    facts += [process("p1", ratio, 10) for ratio in own]
+    rows = posted(store, facts, [held()], [], HOUR)
+    found = {key[5:]: amount for key, amount in rows.items() if key[3] == "p1" and key[5] != "held_unknown"}
+    assert found.keys() == states
+    assert {key[-1]: amount for key, amount in found.items()} == {"card": 10 * MINUTE, "triple": 20 * MINUTE}
+
+
+@pytest.mark.parametrize("kind", ["gpu", "mig", "slice", "vgpu"])
+@pytest.mark.parametrize("replicas", [None, 1, 4])
+def test_a_card_that_is_granted_whole_is_judged_by_its_triple_beside_a_pod_that_cannot_be_on_it(
+    store: Store, kind: str, replicas: int | None
+) -> None:
+    forget(store)
+    beside = {**held("p2"), "place_kind": "node", "place_id": "n1", "device_uuid": None, "unit_kind": kind}
+    node = Node(**COMMON, natural_key="n1", occurred_at=BASE, node="n1", replicas=replicas)
+    facts = [*estate(), node, *card_facts("GPU-3"), *(sample(minute, 1.0, 0.75, 0.25) for minute in range(30))]
+    rows = posted(store, facts, [held(), beside], [], HOUR)
+    bases = {key[5:] for key in rows if key[3] == "p1" and key[5] != "held_unknown"}
+    is_told = kind in ("gpu", "mig") and replicas != 4
+    assert bases == {("compute_bound", None, "triple") if is_told else ("held_unattributed", "compute_bound", "card")}
+
+
+def test_a_part_of_a_card_is_not_judged_by_the_triple_beside_a_pod_whose_card_is_not_known(store: Store) -> None:
+    forget(store)
+    beside = {**held("p2"), "place_kind": "node", "place_id": "n1", "device_uuid": None}
+    facts = [*estate(), *card_facts("GPU-3"), *(sample(minute, 1.0, 0.75, 0.25) for minute in range(30))]
+    rows = posted(store, facts, [held(share=500_000), beside], [], HOUR)
+    assert {key[5] for key in rows if key[3] == "p1"} == {"held_unattributed", "held_unknown"}

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from steelyard.facts.base import Fact
 from steelyard.facts.device import Device
 from steelyard.facts.device_sample import DeviceSample
+from steelyard.facts.node import Node
 from steelyard.facts.process_sample import ProcessSample
 from steelyard.facts.request import Request
 from steelyard.facts.source_status import SourceStatus
@@ -116,9 +117,11 @@ def holdings(draw: st.DrawFn) -> Row:
 def worlds(draw: st.DrawFn) -> tuple[list[Fact], list[Row], int]:
     gap = draw(st.sampled_from([None, MINUTE, HOUR]))
     facts: list[Fact] = [
-        Device(natural_key=uuid, occurred_at=BASE, device_uuid=uuid, node=node, **COMMON)
+        Device(natural_key=uuid, occurred_at=BASE, device_uuid=uuid, node=node, slots_count=draw(st.sampled_from([None, 1, 10])), **COMMON)
         for uuid, node in (("GPU-1", "n1"), ("GPU-2", "n2"))
-    ]
+    ]  # fmt: skip
+    sharing = draw(st.sampled_from([{}, {"replicas": 1, "sharing_strategy": "none"}, {"replicas": 4}]))
+    facts.append(Node(natural_key="n2", occurred_at=BASE, node="n2", **sharing, **COMMON))
     facts += [
         SourceStatus(
             **{**COMMON, "source": "a"}, natural_key=scope, occurred_at=BASE, kind=kind, scope=scope, gap_max_us=gap, status=status
@@ -182,6 +185,7 @@ def by_reference(store: Store, held: list[Row], grain: int) -> Rows:
             processes=records(store, "fact.process_sample"),
             statuses=records(store, "fact.source_status"),
             units=records(store, "dim.unit"),
+            nodes=records(store, "dim.node"),
         )
     )
 
@@ -228,6 +232,7 @@ def held_card(**more: Any) -> Row:
 
 
 ON_NODE = Device(natural_key="GPU-1", occurred_at=BASE, device_uuid="GPU-1", node="n1", **COMMON)
+ON_SOME_CARD: Row = {"pod_uid": "p2", "place_kind": "node", "place_id": "n1", "device_uuid": None}
 GROUNDS: dict[str, tuple[list[Fact], list[Row], list[Fact], list[Row]]] = {
     "who held it": ([ON_NODE, gap("cluster", 9), memory(0), memory(5)], [], [], [held_card()]),
     "who held it in an hour without a sample of its own": (
@@ -238,9 +243,15 @@ GROUNDS: dict[str, tuple[list[Fact], list[Row], list[Fact], list[Row]]] = {
     ),
     "where else the card was": (
         [ON_NODE, gap("cluster", 9), memory(0), memory(5)],
-        [held_card(), held_card(pod_uid="p2", place_kind="node", place_id="n0", node="n0", device_uuid=None)],
+        [held_card(), held_card(**{**ON_SOME_CARD, "place_id": "n0", "node": "n0", "unit_kind": "slice"})],
         [Device(natural_key="GPU-1", occurred_at=BASE - HOUR, device_uuid="GPU-1", node="n0", **COMMON)],
-        [held_card(), held_card(pod_uid="p2", place_kind="node", place_id="n0", node="n0", device_uuid=None)],
+        [held_card(), held_card(**{**ON_SOME_CARD, "place_id": "n0", "node": "n0", "unit_kind": "slice"})],
+    ),
+    "whether the card may be shared": (
+        [ON_NODE, gap("cluster", 9), memory(0), memory(5)],
+        [held_card(), held_card(**ON_SOME_CARD)],
+        [Node(natural_key="n1", occurred_at=BASE, node="n1", replicas=4, **COMMON)],
+        [held_card(), held_card(**ON_SOME_CARD)],
     ),
     "that nobody held it": ([ON_NODE, gap("cluster", 9), memory(0), memory(5)], [held_card()], [], []),
     "how far apart rounds may lie": ([ON_NODE, memory(0), memory(5)], [], [gap("cluster", 9)], []),
@@ -389,6 +400,49 @@ def test_while_another_pods_process_is_on_a_card_its_one_holder_is_not_given_wha
     assert paths["p1", "exclusive"] == (66_311, 66_311 * alone)
     explained = sum(proven.values()) * standing
     assert paths[None, "residual"][1] == 66_311 * (2 * MINUTE - alone) - explained
+
+
+BESIDE: dict[str, tuple[list[Fact], Row, Row, bool]] = {
+    "a card alone": ([], {}, {}, True),
+    "a GPU instance of another": ([], {}, {"unit_kind": "mig"}, True),
+    "a part of a shared card": ([], {}, {"unit_kind": "slice"}, False),
+    "a part of a soft-partitioned card": ([], {}, {"unit_kind": "vgpu"}, False),
+    "a card where the plugin gives each to four": (
+        [Node(natural_key="n1", occurred_at=BASE, node="n1", replicas=4, **COMMON)], {}, {}, False,
+    ),
+    "a card where the plugin shares by MPS": (
+        [Node(natural_key="n1", occurred_at=BASE, node="n1", sharing_strategy="mps", **COMMON)], {}, {}, False,
+    ),
+    "a card with ten slots": (
+        [Device(natural_key="GPU-1", occurred_at=BASE + 1, device_uuid="GPU-1", node="n1", slots_count=10, **COMMON)], {}, {}, False,
+    ),
+    "a card of which the other holds all there is, by memory": ([], {"unit_kind": "vgpu"}, {}, False),
+    "a card that the other's claim contradicts": ([], {"occupancy": "in_suspense"}, {}, False),
+    "a card of another node": ([], {}, {"place_id": "n2", "node": "n2"}, True),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("other", BESIDE)
+def test_a_card_that_is_granted_whole_is_its_holders_beside_a_pod_on_an_unknown_card_that_cannot_be_this_one(
+    store: Store, other: str
+) -> None:
+    facts, own, unplaced, attributed = BESIDE[other]
+    held = [held_card(**own), held_card(**{**ON_SOME_CARD, **unplaced})]
+    rows = by_sql(store, [ON_NODE, *facts, one_sample(memory_used_mib=10, **PROFILED)], held, HOUR)
+    assert (("GPU-1", None, BASE, "p1", "exclusive") in rows) is attributed
+    assert rows == by_reference(store, held, HOUR)
+
+
+def test_a_process_of_a_pod_that_comes_to_hold_the_card_is_no_intruder_any_more(store: Store) -> None:
+    """Its round stands for a quarter of an hour, the pod holds the card after five minutes."""
+    early = ProcessSample(
+        natural_key="1", occurred_at=BASE, device_uuid="GPU-1", pid=1, pod_uid="p1", memory_used_mib=5, interval_us=15 * MINUTE, **COMMON
+    )  # fmt: skip
+    held = [held_card(started_at=BASE + 5 * MINUTE)]
+    rows = by_sql(store, [ON_NODE, early, one_sample(memory_used_mib=10, interval_us=20 * MINUTE)], held, HOUR)
+    assert rows["GPU-1", None, BASE, "p1", "exclusive"][MEMORY] == 10 * 15 * MINUTE
+    assert rows["GPU-1", None, BASE, "p1", "process"][MEMORY] == 5 * 5 * MINUTE
+    assert rows == by_reference(store, held, HOUR)
 
 
 @given(worlds(), st.randoms(use_true_random=False))

@@ -1,8 +1,8 @@
--- What a state needs to know of each holder: which GPU instance it holds, when it was ready, until when it was starting (-2^62: nobody says that it was),
+-- What a state needs to know of each holder: which GPU instance it holds, whether it holds a part of a shared card (is_shared), when it was ready, until when it was starting (-2^62: nobody says that it was),
 -- and whether people work in it by hand. A pod that is bound and was never seen beyond Pending starts for as long as it is held.
 SELECT
     holding.cluster, holding.place_kind, holding.place_id, holding.pod_uid, holding.unit_id,
-    bool_or(holding.unit_kind = 'mig') AS is_mig,
+    bool_or(holding.unit_kind = 'mig') AS is_mig, bool_or(holding.unit_kind NOT IN ('gpu', 'mig')) AS is_shared,
     CASE
         WHEN count(DISTINCT coalesce(holding.gi, unit.gi)) = 1 AND count(coalesce(holding.gi, unit.gi)) = count(*)
             THEN max(coalesce(holding.gi, unit.gi))

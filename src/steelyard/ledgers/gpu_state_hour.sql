@@ -42,6 +42,18 @@ sampled_beside AS (
     GROUP BY hour_at
 ),
 
+-- Hours in which a process is told by the name of its pod, and whose names those are.
+named_hour AS (
+    SELECT DISTINCT date_trunc('hour', occurred_at) AS hour_at
+    FROM fact.process_sample
+    WHERE starts_with(pod_uid, 'name:') OR NOT contains(pod_uid, '-')
+),
+
+name AS (
+    SELECT sum(CAST(hash(cluster, alias, pod_uid, created_at, seen) AS HUGEINT)) AS name_no
+    FROM dim.pod_alias
+),
+
 -- Turns of holders within an hour; whole hours are told by their supply.
 turned AS (
     SELECT make_timestamp(grain_start_us(turned_us, 3600000000)) AS hour_at, sum(CAST(hash(site_no, pod_uid, unit_id, account, share_ppm, turned_us, side) AS HUGEINT)) AS part_no
@@ -137,7 +149,8 @@ ground AS (
     SELECT
         (SELECT sum(CAST(hash(cluster, source, scope, gap_max_us) AS HUGEINT)) FROM dim.usage_gap) AS gap_no,
         (SELECT greatest(3600000000, coalesce(max(gap_max_us), 0)) FROM dim.usage_gap) AS reach_us,
-        (SELECT sum(CAST(hash(cluster, device_uuid, node) AS HUGEINT)) FROM dim.device) AS home_no
+        (SELECT sum(CAST(hash(cluster, device_uuid, node) AS HUGEINT)) FROM dim.device) AS home_no,
+        (SELECT sum(CAST(hash(cluster, device_uuid) AS HUGEINT)) FROM dim.usage_shareable) AS shareable_no
 )
 
 SELECT
@@ -146,11 +159,13 @@ SELECT
     CAST(
         hash(
             booked.part_no, sampled.part_no, sampled_beside.part_no, turned.part_no, holder.part_no, hung.part_no, asked.part_no, ground.gap_no,
-            ground.home_no
+            ground.home_no, ground.shareable_no, CASE WHEN named_hour.hour_at IS NOT NULL THEN name.name_no END
         ) >> 1 AS BIGINT
     ) AS ground_no
 FROM booked
 CROSS JOIN ground
+CROSS JOIN name
+LEFT JOIN named_hour ON named_hour.hour_at = booked.hour_at
 LEFT JOIN sampled ON sampled.hour_at = booked.hour_at
 LEFT JOIN sampled_beside ON sampled_beside.hour_at = booked.hour_at
 LEFT JOIN turned ON turned.hour_at = booked.hour_at

@@ -161,8 +161,8 @@ SUPPLY: Final = Ledger(
     keys_of="supply_place",
 )
 
-SAMPLE_STAGES: Final = ("sample_hour", "sample_odd", "usage_calm", "sample_rest")
-"""What `usage` and `gpu_state` share of a window: its samples, judged and summed in one pass, and those that must be looked at one by one."""
+SAMPLE_STAGES: Final = ("sample_hour", "sample_odd", "usage_calm", "sample_rest", "usage_process", "usage_intruder")
+"""What `usage` and `gpu_state` share of a window: its samples, judged and summed in one pass, those to be looked at one by one, its processes."""
 
 USAGE: Final = Ledger(
     name="usage",
@@ -198,10 +198,10 @@ USAGE: Final = Ledger(
     open_when=_RUNNING_GRAIN,
     findings_file="telemetry_findings.sql",
     closed_by={"device_sample": ("reduced", "dropped"), "process_sample": ("reduced", "dropped")},
-    stages=("usage_gap", "usage_instance"),
+    stages=("usage_gap", "usage_instance", "usage_shareable", "usage_exclusive"),
     hours="usage_hour",
     shared_stages=SAMPLE_STAGES,
-    window_stages=("usage_stretch", "usage_process", "usage_holder"),
+    window_stages=("usage_stretch", "usage_holder"),
 )
 
 WAIT: Final = Ledger(
@@ -360,7 +360,6 @@ DEVIATION: Final = Ledger(
     window_stages=(
         *SAMPLE_STAGES,
         "usage_stretch",
-        "usage_process",
         "usage_holder",
         "deviation_partition",
         "deviation_span",

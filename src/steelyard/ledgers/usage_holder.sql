@@ -1,8 +1,8 @@
 -- When a unit has exactly one holder, and who it is: the ground for attributing all that the unit used. gi NULL is the card as a whole.
 -- A holder of less than the whole unit is not the only one who may use it: what such a unit used stays in the residual.
 -- A claim in suspense, a holder on an unknown card of the same node and a MIG holder on an unknown instance make a unit shared, and so does a process
--- proven to be that of a pod that holds nothing of the card when its round is taken, for as long as the round stands. A card
--- whose one holder has only a MIG instance is not attributed as a whole.
+-- proven to be that of a pod that holds nothing of the card (dim.usage_intruder). A holder on an unknown card is on another one while this one is granted whole
+-- to one pod alone (dim.usage_exclusive), unless what it holds is a part of a shared card. A card whose one holder has only a MIG instance is not attributed as a whole.
 WITH
 held AS (
     SELECT
@@ -25,27 +25,22 @@ sampled AS (
     SELECT cluster, device_uuid, NULL FROM dim.usage_calm
 ),
 
--- Rounds of processes of pods that hold nothing of the card.
-intruder AS (
-    SELECT process.cluster, process.device_uuid, process.gi, process.pod_uid, process.from_us, process.to_us
-    FROM dim.usage_process AS process
-    WHERE NOT EXISTS (
-        SELECT 1
-        FROM held
-        WHERE held.cluster = process.cluster AND held.device_uuid = process.device_uuid AND held.pod_uid = process.pod_uid
-            AND (held.gi IS NULL OR process.gi IS NULL OR held.gi = process.gi) AND held.lo <= process.from_us AND held.hi > process.from_us
-    )
-),
-
+-- kind 0: the one who may use the unit, where nobody else does; 1: one who may use it too; 2: one whose card of the node is not known; 3: the card is
+-- one pod's alone.
 claim AS (
     SELECT sampled.cluster, sampled.device_uuid, sampled.gi, held.pod_uid, held.lo, held.hi,
-        held.occupancy = 'held' AND held.whole AND (sampled.gi IS NOT NULL OR held.unit_kind <> 'mig') AND (sampled.gi IS NULL OR held.gi IS NOT NULL) AS sole
+        CASE
+            WHEN held.occupancy = 'held' AND held.whole AND (sampled.gi IS NOT NULL OR held.unit_kind <> 'mig') AND (sampled.gi IS NULL OR held.gi IS NOT NULL)
+                THEN 0
+            ELSE 1
+        END AS kind
     FROM sampled
     JOIN held ON held.cluster = sampled.cluster AND held.device_uuid = sampled.device_uuid
     WHERE sampled.gi IS NULL OR held.gi = sampled.gi OR held.gi IS NULL
     UNION ALL
     SELECT sampled.cluster, sampled.device_uuid, sampled.gi, holding.pod_uid,
-        epoch_us(holding.started_at), epoch_us(coalesce(holding.ended_at, holding.known_to_at)), FALSE
+        epoch_us(holding.started_at), epoch_us(coalesce(holding.ended_at, holding.known_to_at)),
+        CASE WHEN sampled.gi IS NULL AND holding.unit_kind IN ('gpu', 'mig') THEN 2 ELSE 1 END
     FROM sampled
     JOIN dim.device AS card ON card.cluster = sampled.cluster AND card.device_uuid = sampled.device_uuid
     JOIN ledger.holding AS holding
@@ -54,49 +49,54 @@ claim AS (
         AND holding.started_at < make_timestamp(CAST($to_us AS BIGINT))
         AND coalesce(holding.ended_at, holding.known_to_at) > make_timestamp(CAST($from_us AS BIGINT))
     UNION ALL
-    SELECT
-        sampled.cluster, sampled.device_uuid, sampled.gi, intruder.pod_uid, intruder.from_us, greatest(intruder.to_us, intruder.from_us + 1), FALSE
+    SELECT sampled.cluster, sampled.device_uuid, sampled.gi, exclusive.pod_uid, exclusive.from_us, exclusive.to_us, 3
     FROM sampled
-    JOIN intruder
+    JOIN dim.usage_exclusive AS exclusive ON exclusive.cluster = sampled.cluster AND exclusive.device_uuid = sampled.device_uuid
+    WHERE sampled.gi IS NULL AND exclusive.from_us < CAST($to_us AS BIGINT) AND exclusive.to_us > CAST($read_from_us AS BIGINT)
+    UNION ALL
+    SELECT sampled.cluster, sampled.device_uuid, sampled.gi, intruder.pod_uid, intruder.from_us, intruder.to_us, 1
+    FROM sampled
+    JOIN dim.usage_intruder AS intruder
         ON intruder.cluster = sampled.cluster AND intruder.device_uuid = sampled.device_uuid
         AND (sampled.gi IS NULL OR intruder.gi IS NULL OR intruder.gi = sampled.gi)
 ),
 
--- The stays of one pod on one unit, merged where they touch; a stay that cannot be attributed stands beside.
+-- The stays of one pod on one unit, merged where they touch, of each kind by itself.
 stay AS (
-    SELECT cluster, device_uuid, gi, pod_uid, sole, min(lo) AS lo, max(hi) AS hi
+    SELECT cluster, device_uuid, gi, pod_uid, kind, min(lo) AS lo, max(hi) AS hi
     FROM (
         SELECT
             *,
             sum(CASE WHEN lo <= reach_before THEN 0 ELSE 1 END) OVER (
-                PARTITION BY cluster, device_uuid, gi, pod_uid, sole ORDER BY lo, hi ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
+                PARTITION BY cluster, device_uuid, gi, pod_uid, kind ORDER BY lo, hi ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
             ) AS island_no
         FROM (
             SELECT
                 *,
                 max(hi) OVER (
-                    PARTITION BY cluster, device_uuid, gi, pod_uid, sole ORDER BY lo, hi
+                    PARTITION BY cluster, device_uuid, gi, pod_uid, kind ORDER BY lo, hi
                     ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
                 ) AS reach_before
             FROM claim
         ) AS reached
     ) AS numbered
-    GROUP BY cluster, device_uuid, gi, pod_uid, sole, island_no
+    GROUP BY cluster, device_uuid, gi, pod_uid, kind, island_no
 ),
 
 numbered_stay AS (
     SELECT
-        stay.cluster, stay.device_uuid, stay.gi, stay.lo, stay.hi, CASE WHEN stay.sole THEN 1 ELSE 1000000 END AS weight,
-        dense_rank() OVER (ORDER BY stay.cluster, stay.pod_uid) AS pod_no, stay.pod_uid
+        stay.cluster, stay.device_uuid, stay.gi, stay.lo, stay.hi, stay.kind, CASE WHEN stay.kind = 0 THEN 1 WHEN stay.kind = 1 THEN 1000000 ELSE 0 END AS weight,
+        CASE WHEN stay.kind = 2 THEN 1 ELSE 0 END AS unplaced, CASE WHEN stay.kind = 3 THEN 1 ELSE 0 END AS exclusive,
+        CASE WHEN stay.kind < 2 THEN dense_rank() OVER (ORDER BY stay.cluster, stay.pod_uid) ELSE 0 END AS pod_no, stay.pod_uid
     FROM stay
 ),
 
 turn AS (
-    SELECT cluster, device_uuid, gi, turned_at, sum(weight) AS weight, sum(pod_no) AS pod_no
+    SELECT cluster, device_uuid, gi, turned_at, sum(weight) AS weight, sum(unplaced) AS unplaced, sum(exclusive) AS exclusive, sum(pod_no) AS pod_no
     FROM (
-        SELECT cluster, device_uuid, gi, lo AS turned_at, weight, pod_no FROM numbered_stay
+        SELECT cluster, device_uuid, gi, lo AS turned_at, weight, unplaced, exclusive, pod_no FROM numbered_stay
         UNION ALL
-        SELECT cluster, device_uuid, gi, hi, -weight, -pod_no FROM numbered_stay
+        SELECT cluster, device_uuid, gi, hi, -weight, -unplaced, -exclusive, -pod_no FROM numbered_stay
     ) AS edge
     GROUP BY cluster, device_uuid, gi, turned_at
 ),
@@ -104,7 +104,7 @@ turn AS (
 swept AS (
     SELECT
         cluster, device_uuid, gi, turned_at AS lo, lead(turned_at) OVER sweep AS hi,
-        sum(weight) OVER sweep AS weight,
+        sum(weight) OVER sweep AS weight, sum(unplaced) OVER sweep AS unplaced, sum(exclusive) OVER sweep AS exclusive,
         CAST(sum(pod_no) OVER sweep AS BIGINT) AS pod_no
     FROM turn
     WINDOW sweep AS (PARTITION BY cluster, device_uuid, gi ORDER BY turned_at)
@@ -112,5 +112,5 @@ swept AS (
 
 SELECT swept.cluster, swept.device_uuid, swept.gi, pod.pod_uid, swept.lo AS from_us, swept.hi AS to_us
 FROM swept
-JOIN (SELECT DISTINCT pod_no, pod_uid FROM numbered_stay) AS pod ON pod.pod_no = swept.pod_no
-WHERE swept.weight = 1 AND swept.hi IS NOT NULL
+JOIN (SELECT DISTINCT pod_no, pod_uid FROM numbered_stay WHERE kind < 2) AS pod ON pod.pod_no = swept.pod_no
+WHERE swept.weight = 1 AND (swept.unplaced = 0 OR swept.exclusive > 0) AND swept.hi IS NOT NULL

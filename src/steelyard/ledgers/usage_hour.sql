@@ -21,7 +21,7 @@ process_hour AS (
     GROUP BY date_trunc('hour', occurred_at)
 ),
 
--- The gaps that sources declare, the nodes of cards, the instances of units and their shares hold for all hours; names of pods for those that need them.
+-- The gaps that sources declare, the nodes of cards, which may be shared, the instances of units and their shares hold for all hours; names of pods for those that need them.
 ground AS (
     SELECT
         (
@@ -41,7 +41,8 @@ ground AS (
         (
             SELECT sum(CAST(hash(cluster, device_uuid, gi, share_ppm, from_us, to_us) AS HUGEINT))
             FROM dim.usage_instance
-        ) AS share_no
+        ) AS share_no,
+        (SELECT sum(CAST(hash(cluster, device_uuid) AS HUGEINT)) FROM dim.usage_shareable) AS shareable_no
 ),
 
 -- Hours with samples, and those for which a sample of an earlier one may stand: what is held there counts too.
@@ -97,7 +98,7 @@ SELECT
     hour.hour_at + INTERVAL 1 HOUR + INTERVAL (ground.reach_us) MICROSECONDS > (SELECT as_of_at FROM parameter) AS is_open,
     CAST(
         hash(
-            hour.samples, hour.processes, holder_hour.holders_no, ground.gap_no, ground.home_no, ground.unit_no, ground.share_no,
+            hour.samples, hour.processes, holder_hour.holders_no, ground.gap_no, ground.home_no, ground.unit_no, ground.share_no, ground.shareable_no,
             CASE WHEN hour.by_name THEN name.name_no END
         ) >> 1 AS BIGINT
     ) AS ground_no
