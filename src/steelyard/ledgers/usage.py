@@ -3,7 +3,8 @@
 Built by windows of hours whose ground changed (``windows.py``), in steps that stand as tables: ``dim.sample_hour`` (samples summed by hour, one
 pass that ``gpu_state`` shares), ``dim.usage_calm`` (hours of which these sums tell all), ``dim.usage_stretch`` (what each sample of the other
 hours stands for), ``dim.usage_process`` (the same for processes proven to be a pod's), ``dim.usage_intruder`` (those of pods that hold nothing of
-the card), ``dim.usage_holder`` (when a unit has exactly one holder), ``dim.usage_exclusive`` (when a card is one pod's whole and no other's), and ``dim.usage_instance`` (the share of its card that a GPU instance is).
+the card), ``dim.usage_holder`` (when a unit has exactly one holder), ``dim.usage_exclusive`` (when a card is
+one pod's whole and no other's), and ``dim.usage_instance`` (the share of its card that a GPU instance is).
 
 Attribution, best first, each second once: ``exclusive`` (all that a card used belongs to its one holder), ``mig`` (a GPU instance's),
 ``process`` (memory only). ``device`` rows are the card itself (its instances for what the board did not tell in that grain),

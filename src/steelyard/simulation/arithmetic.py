@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from steelyard.primitives.instant import SECOND_US, Instant
-from steelyard.simulation.truth import HAMI, GroundTruth, Node, Pod
+from steelyard.simulation.truth import HAMI, WHOLE, GroundTruth, Node, Pod
 
 CARD_PPM = 1_000_000
 HELD, RESERVED = "held", "reserved"
@@ -264,7 +264,10 @@ def _use(stretches: list[Stretch], stays: list[tuple[Instant, Instant]]) -> Expe
 
 
 def _sole_stays(truth: GroundTruth, *, mig: bool) -> dict[tuple[str, str], list[tuple[Instant, Instant]]]:
-    """(Pod, card or MIG UUID) -> when it held all of it and no pod on an unknown card of the node could have been another."""
+    """(Pod, card or MIG UUID) -> when it held all of it and no pod on an unknown card of the node could have been another.
+
+    A card that its plugin gives whole to one pod is none of those where the other may be, unless the node's plugin shares cards.
+    """
     end = truth.snapshots[-1]
     held = [row for row in expected_holdings(truth) if row.occupancy == HELD]
     unplaced = defaultdict(list)
@@ -275,8 +278,9 @@ def _sole_stays(truth: GroundTruth, *, mig: bool) -> dict[tuple[str, str], list[
         elif row.unit_id.startswith("MIG-") == mig:
             rows[row.unit_id if mig else row.device_uuid].append(row)
     found: dict[tuple[str, str], list[tuple[Instant, Instant]]] = defaultdict(list)
+    exclusive = {node.name for node in truth.nodes if node.kind == WHOLE}
     for place, mine in rows.items():
-        others = mine + unplaced[mine[0].node]
+        others = mine + ([] if not mig and mine[0].node in exclusive else unplaced[mine[0].node])
         cuts = sorted({at for row in others for at in (row.started_at, row.ended_at or end)})
         for start, stop in pairwise(cuts):
             here = [row for row in others if row.started_at <= start and stop <= (row.ended_at or end)]

@@ -144,8 +144,11 @@ class Exporters:
         return sorted(found, key=lambda each: each[:2])
 
     def _agent(self, node: Node) -> str:
-        """Processes of the node, as the agent prints them: one row that it was seen, one per figure."""
-        seen, memory, lasted = [], [], []
+        """Processes of the node, as the agent prints them: one row that it was seen, one per figure; of a card with an intruder also what
+        each of them used, which is how its holder is told from the other."""
+        seen, memory, ratios, lasted = [], [], [], []
+        foreign = {each.pid: each for each in self._truth.foreign}
+        shared = {each.device_uuid: each for each in self._truth.foreign}
         for at in self._samples(node):
             for uuid, pid, pod_uid, memory_mib in self._processes(node, at):
                 whose = "" if pod_uid is None else f',pod_uid="{pod_uid}"'
@@ -155,6 +158,10 @@ class Exporters:
                     f'steelyard_gpu_process_sampled{{{key},process_name="python3",process_type="C"{whose}}} 1 {stamp}'
                 )
                 memory.append(f"steelyard_gpu_process_memory_used_bytes{{{key}}} {memory_mib * _MIB} {stamp}")
+                if uuid in shared:
+                    beside = shared[uuid].sm_ratio if shared[uuid].from_at <= at else 0.0
+                    ratio = foreign[pid].sm_ratio if pid in foreign else self._cards[uuid].at(at).sm - beside
+                    ratios.append(f"steelyard_gpu_process_sm_ratio{{{key}}} {ratio:.4f} {stamp}")
                 lasted.append(
                     f"steelyard_gpu_process_sample_seconds{{{key}}} {self._truth.cluster.sample_interval_seconds} {stamp}"
                 )
@@ -162,6 +169,7 @@ class Exporters:
             (
                 ("steelyard_gpu_process_sampled", "gauge", "A process was on a card.", seen),
                 ("steelyard_gpu_process_memory_used_bytes", "gauge", "Memory that a process holds.", memory),
+                ("steelyard_gpu_process_sm_ratio", "gauge", "SMs that a process used.", ratios),
                 ("steelyard_gpu_process_sample_seconds", "gauge", "The stretch that a sample stands for.", lasted),
             )
         )

@@ -53,6 +53,8 @@ class ForeignProcess:
     pod_uid: str | None
     memory_mib: int
     from_at: Instant
+    sm_ratio: float = 0.08
+    """Of the SMs of the card: less than its part of the memory, so that what is at stake is the memory."""
 
 
 @dataclass(slots=True)
