@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -13,6 +14,7 @@ from steelyard.definitions.money import MoneyPolicy
 from steelyard.definitions.token_split import TokenWeights
 from steelyard.facts.base import Fact
 from steelyard.facts.gang import Gang
+from steelyard.facts.metric_sample import MetricSample
 from steelyard.facts.service_use import ServiceUse
 from steelyard.primitives.unknown import Unknown
 from tests.answers.cost_story import (
@@ -65,6 +67,72 @@ def test_a_million_tokens_cost_what_the_service_cost_its_idle_time_too() -> None
     )
     assert (found["cost_per_unit"], found["charge_per_unit"]) == (360, 720)
     assert figure(result, "cost_per_million_tokens") == 360
+
+
+def counter(metric: str, day: str, value: float, pod: str = "chat-1", engine: str = "0") -> MetricSample:
+    return MetricSample(
+        source="scrape", natural_key=f'{metric}{{"engine":"{engine}"}}{pod}', family="engine", metric=metric, kind="counter", value=value,
+        namespace="team-b", pod=pod, occurred_at=at(day), observed_at=at(day),
+    )  # fmt: skip
+
+
+def by_engines(
+    *samples: MetricSample, end: str | None = None, begin: str = "11-01", uses: Sequence[Fact] = ()
+) -> Answer:
+    chat = pod("team-b/chat-1", begin, end, FIRST, workload=("Deployment", "chat"))
+    return ask([watched(), *cards(), *chat, *samples, *uses, *book()])
+
+
+PROMPT, DONE = "vllm:prompt_tokens_total", "vllm:generation_tokens_total"
+
+
+def test_engines_tell_the_tokens_where_no_gateway_does_and_a_counter_that_fell_began_anew() -> None:
+    prompts = [
+        counter(PROMPT, day, value)
+        for day, value in (("11-02", 700_000), ("11-20", 900_000), ("11-21", 100_000), ("11-30T23", 1_100_000))
+    ]
+    done = [counter(DONE, "11-02", 10), counter(DONE, "11-30T23", 500_000)]
+    found = units(by_engines(*prompts, *done))
+    # the pod began on the first: 700,000 + 200,000 before, 100,000 + 1,000,000 after the engine began anew; decoded 500,000
+    assert found["million_tokens"]["quantity"] == 2_500_000
+    assert (found["million_tokens"]["cost"], found["million_tokens"]["cost_per_unit"]) == (720, 288)
+    assert (found["million_prefill_tokens"]["quantity"], found["million_decode_tokens"]["quantity"]) == (
+        2_000_000,
+        500_000,
+    )
+    assert found["million_tokens"]["basis"] == "engine 99.86%"
+    assert figure(by_engines(*prompts, *done), "cost_per_million_tokens") == 288
+
+
+def test_what_an_engine_counted_before_the_window_is_none_of_it() -> None:
+    samples = [
+        counter(PROMPT, day, value) for day, value in (("10-31", 5), ("11-01", 700_000), ("11-30T23", 1_000_000))
+    ]
+    done = [counter(DONE, "11-01", 9), counter(DONE, "11-30T23", 9)]
+    result = by_engines(*samples, *done, begin="10-20")
+    assert units(result)["million_tokens"]["quantity"] == 300_000
+
+
+def test_engines_that_were_seen_for_a_part_of_the_time_tell_no_cost_of_a_token() -> None:
+    for samples in (
+        [
+            counter(PROMPT, "11-02", 1),
+            counter(PROMPT, "11-30T23", 9),
+            counter(DONE, "11-02", 1),
+            counter(DONE, "11-20", 9),
+        ],
+        [counter(PROMPT, "11-02", 1), counter(PROMPT, "11-30T23", 9)],
+    ):
+        found = units(by_engines(*samples))["million_tokens"]
+        assert isinstance(found["quantity"], Unknown)
+        assert isinstance(found["cost_per_unit"], Unknown)
+        assert found["cost"] == 720
+
+
+def test_a_gateway_is_believed_before_the_engines() -> None:
+    samples = [counter(PROMPT, "11-30T23", 9), counter(DONE, "11-30T23", 9)]
+    found = units(by_engines(*samples, uses=[use("search", 1_000_000, 500_000)]))["million_tokens"]
+    assert (found["quantity"], found["basis"]) == (1_500_000, "gateway")
 
 
 def test_prefill_and_decode_stand_apart_and_sum_to_the_service() -> None:

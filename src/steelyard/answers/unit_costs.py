@@ -1,8 +1,9 @@
 """What one unit of work cost: a million tokens of a service, prefill and decode apart, a job, a million samples; and a service's cost by its callers.
 
-Q9 calls ``unit_costs_part``. Only where facts say what was done: a service's tokens by its gateway, a job's end by the job, samples by what its
-pods say of their speed. Else the cost per unit is unknown with the reason. The trick to know: the whole cost of a service in the window is laid on
-what it did in the window, its idle time too, so a unit costs what it costs and not what it would at full load.
+Q9 calls ``unit_costs_part``. Only where facts say what was done: a service's tokens by its gateway, else by the counters of its engines (which know
+no callers), a job's end by the job, samples by what its pods say of their speed. Else the cost per unit is unknown with the reason. The trick to
+know: the whole cost of a service in the window is laid on what it did in the window, its idle time too, so a unit costs what it costs and not what
+it would at full load.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ SQL: Final = Path(__file__).with_suffix(".sql")
 MILLION: Final = 1_000_000
 LISTED_MAX: Final = 500
 UNATTRIBUTED: Final = "unattributed"
+COUNTED_MIN: Final = Fraction(95, 100)
+"""Part of the time of a service's pods for which the counters of its engines must have been seen."""
 TOKENS: Final = ("prompt_tokens", "cached_tokens", "completion_tokens")
 _SPLIT: Final = f"token_split {token_split.VERSION}"
 METHODS: Final[Mapping[str, tuple[str, str]]] = {
@@ -136,7 +139,9 @@ def unit_costs_part(
     paid = _paid(lines)
     bound = {"from_us": window.start, "to_us": window.end}
     services = _services(reading.run("service_tokens", **bound))
-    tokens, callers = _token_units(paid, services, weights)
+    by_service = _by_service(paid)
+    tokens, callers = _token_units(by_service, services, weights)
+    tokens += _engine_units(by_service, services, reading.run("engine_tokens", **bound), weights)
     jobs = _job_units(paid, reading.run("jobs_told"), window)
     samples = _sample_units(paid, reading.run("said_rates", **bound))
     units = sorted([*tokens, *jobs, *samples], key=lambda each: (-(each.paid.cost_micro or 0), each.unit, each.subject))
@@ -195,19 +200,60 @@ def _services(rows: Iterable[Record]) -> Mapping[tuple[str, str], list[Record]]:
     return found
 
 
-def _token_units(
-    paid: Mapping[_Workload, Mapping[str, _Paid]],
-    services: Mapping[tuple[str, str], Sequence[Record]],
-    weights: TokenWeights,
-) -> tuple[list[_Unit], list[Sequence[Value]]]:
-    units: list[_Unit] = []
-    callers: list[Sequence[Value]] = []
+_Services = Mapping[tuple[str, str], Mapping[str, _Paid]]
+"""(cluster, service) -> currency -> what it cost."""
+
+
+def _by_service(paid: Mapping[_Workload, Mapping[str, _Paid]]) -> _Services:
     of_service: dict[tuple[str, str], dict[str, _Paid]] = {}
     for (cluster, namespace, _kind, name), currencies in paid.items():
         found = of_service.setdefault((cluster, f"{namespace}/{name}"), {})
         for currency, each in currencies.items():
             whole = found.setdefault(currency, _Paid(each.tenant))
             whole.add(each.cost_micro, each.charge_micro)
+    return of_service
+
+
+def _engine_units(
+    of_service: _Services,
+    told: Mapping[tuple[str, str], Sequence[Record]],
+    rows: Iterable[Record],
+    weights: TokenWeights,
+) -> list[_Unit]:
+    """Services of which no gateway tells the tokens (``told``), by the counters of their engines, where these were seen for ``COUNTED_MIN`` of the
+    time in which the pods held anything."""
+    units: list[_Unit] = []
+    for (cluster, service), pods in sorted(_services(rows).items()):
+        if (cluster, service) in told or all(row["prompt_us"] is None and row["completion_us"] is None for row in pods):
+            continue
+        counted = sum(min(int(row["prompt_us"] or 0), int(row["completion_us"] or 0)) for row in pods)
+        held = sum(int(row["held_us"]) for row in pods)
+        for currency, whole in sorted(of_service.get((cluster, service), {}).items()):
+            named = (cluster, service, currency)
+            if counted < COUNTED_MIN * held:
+                seen = f"{counted / held:.1%}" if held > 0 else "0 %"
+                why = Unknown(_("the engines' counters of tokens were seen for {ratio} of the time").format(ratio=seen))
+                units.append(_Unit("million_tokens", service, cluster, currency, whole, why, MILLION, "engine"))
+                continue
+            tokens = {
+                name: sum(int(row[name] or 0) for row in pods)  # None: not seen, of pods within what may be missing
+                for name in ("prompt_tokens", "completion_tokens")
+            }
+            summed = [{"tenant": None, "cached_tokens": None, **tokens}]
+            weighed = weights_by_caller(_uses(summed), weights)
+            if not isinstance(weighed, Unknown):
+                basis = "engine" if counted == held else f"engine {counted / held:.2%}"
+                units += _of_service(named, whole, summed, weighed, basis)
+    return units
+
+
+def _token_units(
+    of_service: _Services,
+    services: Mapping[tuple[str, str], Sequence[Record]],
+    weights: TokenWeights,
+) -> tuple[list[_Unit], list[Sequence[Value]]]:
+    units: list[_Unit] = []
+    callers: list[Sequence[Value]] = []
     for (cluster, service), rows in sorted(services.items()):
         weighed = weights_by_caller(_uses(rows), weights)
         for currency, whole in sorted(of_service.get((cluster, service), {}).items()):
@@ -241,7 +287,11 @@ def _untold(named: _Named, whole: _Paid, rows: Sequence[Record]) -> _Unit:
 
 
 def _of_service(
-    named: _Named, whole: _Paid, rows: Sequence[Record], weighed: Mapping[str | None, WeightedTokens]
+    named: _Named,
+    whole: _Paid,
+    rows: Sequence[Record],
+    weighed: Mapping[str | None, WeightedTokens],
+    basis: str = "gateway",
 ) -> list[_Unit]:
     """All tokens, and prefill and decode apart: the cost is divided between them by what they weigh."""
     cluster, service, currency = named
@@ -256,9 +306,7 @@ def _of_service(
             (("million_prefill_tokens", prompt), ("million_decode_tokens", completion))
         ):
             parts.append((unit, quantity, _Paid(whole.tenant, costs[number], charges[number])))
-    return [
-        _Unit(unit, service, cluster, currency, paid, quantity, MILLION, "gateway") for unit, quantity, paid in parts
-    ]
+    return [_Unit(unit, service, cluster, currency, paid, quantity, MILLION, basis) for unit, quantity, paid in parts]
 
 
 def _callers(

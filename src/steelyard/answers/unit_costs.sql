@@ -15,6 +15,57 @@ WHERE started_at >= make_timestamp($from_us)
 GROUP BY cluster, service, tenant
 ORDER BY cluster, service, tenant;
 
+-- name: engine_tokens
+-- What the engines of each pod that held anything counted within the window: their counters of tokens, from the first sample in it (from 0, where the pod
+-- began in it) to the last; one that fell began anew. held_us: from when to when the pod held; prompt_us, completion_us: how much of that was counted.
+WITH
+held AS (
+    SELECT
+        pod.cluster, pod.namespace, pod.pod, min(pod.workload_name) AS workload_name, epoch_us(min(holding.started_at)) AS begun_us,
+        least(epoch_us(max(coalesce(holding.ended_at, holding.known_to_at))), $to_us) - greatest(epoch_us(min(holding.started_at)), $from_us) AS held_us
+    FROM ledger.holding AS holding
+    JOIN dim.pod AS pod ON pod.cluster = holding.cluster AND pod.pod_uid = holding.pod_uid
+    WHERE holding.occupancy = 'held' AND pod.workload_name IS NOT NULL
+        AND holding.started_at < make_timestamp($to_us)
+        AND coalesce(holding.ended_at, holding.known_to_at) > make_timestamp($from_us)
+    GROUP BY pod.cluster, pod.namespace, pod.pod
+),
+
+counted AS (
+    SELECT
+        cluster, namespace, pod, natural_key, is_prompt, epoch_us(occurred_at) AS at_us, value,
+        lag(value) OVER (PARTITION BY cluster, namespace, pod, natural_key ORDER BY occurred_at) AS value_before
+    FROM dim.token_counter
+    WHERE occurred_at >= make_timestamp($from_us)
+        AND occurred_at <= make_timestamp($to_us)
+),
+
+series AS (
+    SELECT
+        held.cluster, held.namespace, held.pod, counted.natural_key, counted.is_prompt,
+        sum(
+            CASE
+                WHEN counted.value_before IS NOT NULL AND counted.value >= counted.value_before THEN counted.value - counted.value_before
+                WHEN counted.value_before IS NOT NULL OR held.begun_us >= $from_us THEN counted.value
+                ELSE 0
+            END
+        ) AS tokens,
+        max(counted.at_us) - min(CASE WHEN held.begun_us >= $from_us THEN held.begun_us ELSE counted.at_us END) AS counted_us
+    FROM held
+    JOIN counted ON counted.cluster = held.cluster AND counted.namespace = held.namespace AND counted.pod = held.pod
+    GROUP BY held.cluster, held.namespace, held.pod, counted.natural_key, counted.is_prompt
+)
+
+SELECT
+    held.cluster, held.namespace || '/' || held.workload_name AS service, held.pod, held.held_us,
+    CAST(round(sum(series.tokens) FILTER (WHERE series.is_prompt)) AS BIGINT) AS prompt_tokens,
+    CAST(round(sum(series.tokens) FILTER (WHERE NOT series.is_prompt)) AS BIGINT) AS completion_tokens,
+    min(series.counted_us) FILTER (WHERE series.is_prompt) AS prompt_us, min(series.counted_us) FILTER (WHERE NOT series.is_prompt) AS completion_us
+FROM held
+LEFT JOIN series ON series.cluster = held.cluster AND series.namespace = held.namespace AND series.pod = held.pod
+GROUP BY held.cluster, held.namespace, held.workload_name, held.pod, held.held_us
+ORDER BY held.cluster, service, held.pod;
+
 -- name: jobs_told
 -- How each job stands by its own word; of several under one name the last.
 SELECT

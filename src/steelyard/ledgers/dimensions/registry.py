@@ -63,13 +63,14 @@ STEMS: Final = (
     "node_commitment",
     "tenancy_pod",
     "service_use",
+    "token_counter",
 )
 """``tenant_rule``, ``person_annotation``, ``rate_annotation``, ``contact_annotation``, ``contact``, ``state_threshold``, ``money_policy``,
 ``dedicated_node`` and ``commitment_rule`` come from the settings alone, ``model_weight`` from them and price books; ``mig_profile`` and
 ``device_power`` need the vendor's tables."""
 
-VIEWS: Final[Mapping[str, str]] = {"step": "demand_step", "outcome": "demand_outcome"}
-"""Of the stems: names over a table of numbers, made when they are read."""
+VIEWS: Final[Mapping[str, str]] = {"step": "demand_step", "outcome": "demand_outcome", "token_counter": "service_use"}
+"""Of the stems: made when they are read, and standing wherever that table does."""
 
 _MIG_COLUMNS: Final = (
     ("cluster", "VARCHAR"),

@@ -88,7 +88,9 @@ class Money(Protocol):
         ...
 
     def prices(self, at: Instant | None, book: str | None) -> Listing:
-        """The lines that hold at an instant (None = the last one that the ledgers know), of one book or all. Raises UsageError for a book that is none."""
+        """The lines that hold at an instant (None = the last one that the ledgers know), of one book or all.
+
+        Raises UsageError for a book that is none."""
         ...
 
     def price_changes(self, older: int | None, newer: int | None, book: str | None) -> Listing:
