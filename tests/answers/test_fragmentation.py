@@ -420,3 +420,91 @@ def test_what_nobody_can_tell_the_fit_of_stands_in_a_column_and_the_identity_hol
     for row in rows(result, "nodes"):
         told = (row[name] for name in ("gpus_q3_satisfied", *parts[1:]))
         assert sum(told) == pytest.approx(row["gpus_free"])  # type: ignore[arg-type]  # numbers here
+
+
+def in_use(estate: Estate, mib: int, hour: str = "11:58", uuid: str = "GPU-a") -> None:
+    """What a sample of a card's memory shows."""
+    estate.insert("dim.memory_sample", cluster="default", device_uuid=uuid, sampled_at=at(hour), memory_mib=mib)
+
+
+def room_left(estate: Estate, **spec: Any) -> tuple[int, int]:
+    """Nodes on which a request fits, and nodes of which it is not known."""
+    found = values(fits(estate.store, FitsSpec(**spec)))
+    return found["nodes_fitting_count"], found["nodes_unknown_count"]  # type: ignore[return-value]  # they are counts
+
+
+def test_memory_that_is_in_use_and_that_nobody_holds_is_not_offered() -> None:
+    estate = estate_of(("GPU-a", "n1"))
+    asks(estate, 1)
+    in_use(estate, 4_000)
+    found = weighed(estate)
+    assert (found["gpus_free"], found["gpus_interference_blocked"], found["gpus_usable"]) == (1, Fraction(1, 4), 0)
+    assert found["gpus_trapped"] == Fraction(3, 4)
+    assert room_left(estate) == (0, 0)
+    assert room_left(estate, gpumem=12_000) == (1, 0)
+    result = fits(estate.store, FitsSpec(gpumem=12_001))
+    assert rows(result, "nodes")[0]["reason"] == (
+        "0 of 1 cards are large enough; 4000 MiB are in use on its cards that nobody was granted"
+    )
+    assert any(
+        "4000 MiB are in use on 1 cards" in spot for spot in answer(estate.store, FragmentationSpec()).blind_spots
+    )
+
+
+@pytest.mark.parametrize(
+    ("used_mib", "granted_mib", "fitting"),
+    [(8_000, 8_000, 8_000), (3_000, 8_000, 8_000), (9_023, 8_000, 8_000), (9_024, 8_000, 6_976), (9_024, None, 6_976)],
+)
+def test_memory_is_taken_off_as_far_as_it_is_more_than_was_granted_and_more_than_a_driver_takes(
+    used_mib: int, granted_mib: int | None, fitting: int
+) -> None:
+    estate = estate_of(("GPU-a", "n1"))
+    estate.hold("team-a/p", "GPU-a", "08:00", None, 500_000, node="n1", memory_mib=granted_mib, cores_percent=10)
+    in_use(estate, used_mib)
+    if granted_mib is not None:
+        assert room_left(estate, gpumem=fitting) == (1, 0)
+        assert room_left(estate, gpumem=fitting + 1) == (0, 0)
+    else:
+        assert weighed(estate)["gpus_interference_blocked"] == Fraction(1_024, 16_000)
+
+
+def test_memory_of_a_holder_that_ended_since_or_as_the_sample_was_taken_is_nobody_elses() -> None:
+    estate = estate_of(("GPU-a", "n1"))
+    estate.hold("team-a/p", "GPU-a", "08:00", "11:57", 1_000_000, node="n1")
+    in_use(estate, 9_000)
+    assert room_left(estate) == (1, 0)
+    in_use(estate, 9_000, "11:59")
+    assert room_left(estate) == (0, 0)
+
+
+@pytest.mark.parametrize("hour", ["10:59", "12:01"])
+def test_a_sample_of_another_time_tells_nothing_of_memory(hour: str) -> None:
+    estate = estate_of(("GPU-a", "n1"))
+    in_use(estate, 9_000, hour)
+    assert room_left(estate) == (1, 0)
+
+
+def test_memory_beside_a_pod_on_an_unknown_card_of_the_node_may_be_that_pods() -> None:
+    estate = estate_of(("GPU-a", "n1"), ("GPU-b", "n1"))
+    estate.hold(
+        "team-a/p", None, "08:00", None, 1_000_000, node="n1", place_id="n1", unit_kind="gpu", scheme="device_plugin"
+    )
+    in_use(estate, 9_000)
+    assert values(fits(estate.store, FitsSpec()))["cards_fitting_count"] == 1
+
+
+def test_in_which_instance_of_a_cut_card_memory_is_in_use_is_not_known() -> None:
+    estate = estate_of(("GPU-a", "n1"), model=A100, memory_mib=81_920, mode="mig")
+    in_use(estate, 9_000)
+    assert room_left(estate, mig="1g.10gb") == (0, 1)
+    assert weighed(estate)["gpus_free_unknown"] == 1
+
+
+def test_a_card_from_which_a_pod_would_move_away_is_no_room_for_what_is_in_use_beside_it() -> None:
+    estate = estate_of(("GPU-a", "n1"), ("GPU-b", "n2"))
+    for card, node in (("GPU-a", "n1"), ("GPU-b", "n2")):
+        estate.pod(f"team-a/{node}", node=node)
+        estate.hold(f"team-a/{node}", card, "08:00", None, 400_000, node=node, memory_mib=6_400, cores_percent=40)
+    in_use(estate, 9_000)
+    moved = rows(fits(estate.store, FitsSpec()), "moves")
+    assert [move["from_node"] for move in moved] == ["n2"]

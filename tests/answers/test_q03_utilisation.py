@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from steelyard.answers import card_spent
-from steelyard.answers.card_spent import NOT_TOLD, CardSpent, spent_cards
+from steelyard.answers.card_spent import NOT_TOLD, CardSpent, UnheldMemory, spent_cards
 from steelyard.answers.contract import Answer, Table
 from steelyard.answers.q03_utilisation import UtilisationSpec, answer
 from steelyard.answers.reading import Reading
@@ -179,6 +179,46 @@ def test_beside_a_pod_on_a_card_that_no_source_names_no_card_of_the_node_gets_a_
     place = [column.name for column in found.columns].index("may_add_tenant")
     verdicts = {row[1]: row[place] for row in found.rows}
     assert (isinstance(verdicts["a"], Unknown), verdicts["b"]) == (True, "yes")
+
+
+@pytest.mark.parametrize(
+    ("states", "pods", "unheld", "allowed", "free_ratio"),
+    [
+        (
+            {"free_no_demand": 100},
+            0,
+            UnheldMemory(7, 4_000, 16_000),
+            Unknown("4000 MiB are in use on it that nobody was granted"),
+            0.75,
+        ),
+        ({"free_no_demand": 100}, 0, UnheldMemory(7, 16_000, 16_000), "no", 0.0),
+        ({"mixed": 60, "free_no_demand": 40}, 1, UnheldMemory(7, 4_000, 16_000), "yes", 0.15),
+        ({"mixed": 80, "free_no_demand": 20}, 1, UnheldMemory(7, 4_000, 16_000), "no", 0.0),
+        (
+            {"free_no_demand": 100},
+            0,
+            UnheldMemory(7, 4_000, None),
+            Unknown("4000 MiB are in use on it that nobody was granted"),
+            0.0,
+        ),
+        ({"free_no_demand": 100}, 0, UnheldMemory(6, 4_000, 16_000), "yes", 1.0),
+        ({"free_no_demand": 100}, 0, None, "yes", 1.0),
+    ],
+)
+def test_memory_that_is_in_use_and_that_nobody_was_granted_is_no_room_for_a_tenant(
+    states: dict[str, int], pods: int, unheld: UnheldMemory | None, allowed: Any, free_ratio: float
+) -> None:
+    """A card of the last grain, which begins at 7; a sample before it tells nothing of it."""
+    card = {"cluster": "c", "node": "n1", "device_uuid": "a", "model": None}
+    last = [
+        {"cluster": "c", "device_uuid": "a", "state": state, "amount_gpu_us": amount, "at_us": 7, "pods_count": pods}
+        for state, amount in states.items()
+    ]
+    found, _left = cards_table([card], last, {}, (), {} if unheld is None else {("c", "a"): unheld})
+    names = [column.name for column in found.columns]
+    row = dict(zip(names, found.rows[0], strict=True))
+    assert (row["may_add_tenant"], row["free_ratio"]) == (allowed, pytest.approx(free_ratio))
+    assert ("MiB" in str(row["because"])) is (unheld is not None and unheld.at == 7)
 
 
 def test_a_card_that_works_for_nobody_who_holds_it_gets_no_yes() -> None:

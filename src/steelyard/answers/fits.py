@@ -283,6 +283,11 @@ def _reason(node: FreeNode, shape: Shape, shares: Sequence[FreeShare], verdict: 
     if blocked and all(share.blocked or not share.card.free_ppm for share in shares):
         return _("its cards are {states}: nothing may be added").format(states=", ".join(blocked))
     fitting = _cards_fitting(node, shape)
+    taken = sum(share.unheld.unheld_mib for share in shares if share.unheld is not None)
+    if taken:
+        return _(
+            "{fitting} of {wanted} cards are large enough; {mib} MiB are in use on its cards that nobody was granted"
+        ).format(fitting=fitting, wanted=shape.cards_count, mib=taken)
     return _("{fitting} of {wanted} cards are large enough").format(fitting=fitting, wanted=shape.cards_count)
 
 

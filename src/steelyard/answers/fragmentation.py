@@ -60,7 +60,10 @@ FIGURES: Final[Mapping[str, tuple[str, str]]] = {
     "gpus_trapped": ("GPU", f"{METHOD}: F, over the classes that want cards, in every dimension that is known"),
     "gpus_usable": ("GPU", f"{METHOD}: free, and serves the classes that want cards"),
     "gpus_fit_unknown": ("GPU", f"{METHOD}: free, and nobody can tell whether it serves the classes that want cards"),
-    "gpus_interference_blocked": ("GPU", f"{METHOD}: free on cards that are frozen, memory_bound or saturated"),
+    "gpus_interference_blocked": (
+        "GPU",
+        f"{METHOD}: free on cards that are frozen, memory_bound or saturated, and memory that is in use and was granted to nobody",
+    ),
     "gpus_free_unknown": ("GPU", f"{METHOD}: not held by anybody known, and not known to be free"),
     **{
         f"{ratio}{suffix}": ("1", f"{METHOD}: {text} by {test}, classes that want cards")
@@ -211,7 +214,8 @@ def _scoped(free: FreeShares, spec: FragmentationSpec) -> FreeShares:
 
 
 def _values(free: FreeShares, asked: TypicalRequests) -> tuple[dict[str, Value], dict[str, float | Unknown]]:
-    blocked = sum(share.card.free_ppm for share in free.shares if share.blocked and not share.unknown)
+    unheld = sum(share.unheld_ppm for share in free.shares)
+    blocked = unheld + sum(share.card.free_ppm for share in free.shares if share.blocked and not share.unknown)
     unknown = sum(share.card.free_ppm for share in free.shares if share.unknown)
     nodes = [node for _home, node in free.nodes()]
     open_ppm = sum(card.free_ppm for node in nodes for card in node.cards)
@@ -229,7 +233,7 @@ def _values(free: FreeShares, asked: TypicalRequests) -> tuple[dict[str, Value],
     for suffix, test in _MEASURES.items():
         mix = _of_dimension(asked.cards, test)
         shut = [FreeNode((share.card,)) for share in free.shares if share.blocked and not share.unknown]
-        of_blocked = measure_of(shut, Mix((), 1), test).free
+        of_blocked = measure_of(shut, Mix((), 1), test).free + (unheld if test in ("share", "memory", "paper") else 0)
         _put(values, covers, suffix, measure_of(nodes, mix, test), free, of_blocked, unknown)
     _put(values, covers, "_gpu_classes_only", measure_of(nodes, asked.cards, "paper"), free, blocked, unknown)
     _put(values, covers, "_paper", measure_of(nodes, asked.mix, "paper"), free, blocked, unknown)
@@ -367,6 +371,7 @@ def _node_rows(free: FreeShares, mix: Mix, booked: Mapping[_Home, Sequence[Recor
         models.setdefault(home, set()).add(share.card.model or "")
         place = 2 if share.unknown else 1 if share.blocked else 0
         sums[place] += share.card.free_ppm
+        sums[1] += share.unheld_ppm
     for home, (open_ppm, blocked, unknown) in by_home.items():
         node = homes.get(home, FreeNode(()))
         found = definition.measure_node(node, mix, "share")
@@ -410,6 +415,13 @@ def _blind_spots(free: FreeShares, asked: TypicalRequests) -> list[str]:
         spots.append(
             _("{count} requests do not tell how many cards they want and are in no class").format(
                 count=asked.unread_count
+            )
+        )
+    taken = [share.unheld.unheld_mib for share in free.shares if share.unheld is not None]
+    if taken:
+        spots.append(
+            _("{mib} MiB are in use on {count} cards that nobody was granted: they are not offered as free").format(
+                mib=sum(taken), count=len(taken)
             )
         )
     if any(share.unknown for share in free.shares):

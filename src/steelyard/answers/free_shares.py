@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from steelyard.answers import card_spent, grounds, scene
+from steelyard.answers.card_spent import UnheldMemory
 from steelyard.answers.grounds import KnownTime
 from steelyard.answers.reading import Reading, Record
 from steelyard.answers.scene import CARD_PPM, Card, Scene, fill, grain_us_of, grain_window
@@ -35,7 +36,7 @@ class FreeShare:
     """What is free of one card. ``device_uuid`` None: one of the counted cards of its node. ``unknown``: why it may not be called free at all.
     ``blocked``: why nothing may be added although it is free (``frozen``, ``memory_bound``, ``saturated``). ``state_known``: whether its state was
     seen, of a card that somebody holds. ``anonymous``: which card of the node it is, is not known. ``empty``: the card as it would be if nobody
-    held it."""
+    held it. ``unheld``: memory of it that is in use and that nobody was granted; ``card`` is less that, by ``unheld_ppm``."""
 
     cluster: str
     node: str | None
@@ -49,13 +50,16 @@ class FreeShare:
     holders: tuple[Record, ...] = ()
     record: Record | None = None
     instances: tuple[Record, ...] = ()
+    unheld: UnheldMemory | None = None
+    unheld_ppm: int = 0
 
     def without(self, pods: Collection[str]) -> FreeCard:
         """The card as it would be if these pods (uids) held nothing of it."""
         left = [row for row in self.holders if row["pod_uid"] not in pods]
         if len(left) == len(self.holders):
             return self.card
-        return self.empty if self.record is None or not left else card_of(self.record, left, self.instances)
+        card = self.empty if self.record is None or not left else card_of(self.record, left, self.instances)
+        return _less_unheld(card, self.unheld)
 
     @property
     def placeable(self) -> bool:
@@ -149,11 +153,13 @@ def _add_cluster(
         for (of_cluster, uuid, _at), told in card_spent.spent_cards(reading, grain).items()
         if told.spent is not None and of_cluster == cluster
     }
+    unheld = card_spent.unheld_at(reading, at)
     shares = []
     for card in standing.cards.values():
         if card.record["cluster"] == cluster and card.supply_ppm and not card.down:
             own = holders.get((cluster, card.record["device_uuid"]), ())
-            shares.append(_share(card, own, found.instances, busy, spent, cordoned if is_now else frozenset(), is_now))
+            share = _share(card, own, found.instances, busy, spent, cordoned if is_now else frozenset(), is_now)
+            shares.append(_with_unheld(share, unheld.get((cluster, card.record["device_uuid"]))))
     for place in standing.places:
         if place.record["cluster"] == cluster and not place.down:
             shares += _counted(place, place.record["node"] in cordoned and is_now)
@@ -200,6 +206,28 @@ def _share(
         tuple(holders),
         record,
         own,
+    )
+
+
+def _with_unheld(share: FreeShare, unheld: UnheldMemory | None) -> FreeShare:
+    """The share less memory that is in use and that nobody was granted; unknown where nobody tells in which instance it
+    lies, or how large the card is."""
+    if unheld is None or share.unknown is not None or not share.card.free_ppm:
+        return share
+    if share.card.mig is not None or unheld.unheld_ppm is None:
+        reason = _("{mib} MiB are in use on it that nobody was granted: what is left of it is not known")
+        return replace(share, unknown=reason.format(mib=unheld.unheld_mib), unheld=unheld)
+    card = _less_unheld(share.card, unheld)
+    return replace(share, card=card, unheld=unheld, unheld_ppm=share.card.free_ppm - card.free_ppm)
+
+
+def _less_unheld(card: FreeCard, unheld: UnheldMemory | None) -> FreeCard:
+    if unheld is None or unheld.unheld_ppm is None:
+        return card
+    return replace(
+        card,
+        free_ppm=max(0, card.free_ppm - unheld.unheld_ppm),
+        free_mib=None if card.free_mib is None else max(0, card.free_mib - unheld.unheld_mib),
     )
 
 

@@ -262,7 +262,8 @@ def _cards(reading: Reading, reader: StateReader, where: Sequence[Filter], grain
         (row["cluster"], row["node"], int(row["at_us"]))
         for row in reading.run("unplaced_last", from_us=stretch.start, to_us=stretch.end)
     }
-    return state_cards.cards_table(cards, last, spent, unplaced)
+    unheld = card_spent.unheld_memory(reading, Window(stretch.start, stretch.end + parameter_of(reading).grain_us - 1))
+    return state_cards.cards_table(cards, last, spent, unplaced, unheld)
 
 
 def _series(reading: Reading, reader: StateReader, where: Sequence[Filter], grains: Grains) -> list[Series]:

@@ -12,10 +12,11 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from fractions import Fraction
 from typing import Final
 
-from steelyard.answers.card_spent import NOT_TOLD, CardSpent
+from steelyard.answers.card_spent import NOT_TOLD, CardSpent, UnheldMemory
 from steelyard.answers.contract import Column, Table, Value
 from steelyard.answers.reading import Record
 from steelyard.answers.state_lines import HELD, NOT_KNOWN, hours
+from steelyard.definitions.share import WHOLE_PPM
 from steelyard.primitives.i18n import _
 from steelyard.primitives.instant import Instant, format_instant
 from steelyard.primitives.unknown import Unknown
@@ -40,12 +41,13 @@ def cards_table(
     last: Sequence[Record],
     spent: Mapping[tuple[str, str, Instant], CardSpent],
     unplaced: Collection[tuple[str, str | None, Instant]] = (),
+    unheld: Mapping[tuple[str, str], UnheldMemory] | None = None,
 ) -> tuple[Table, int]:
     """One row per card, those that say no first; and how many more there are than are listed.
 
     ``last``: of each card the GPU-time by state in its last grain. ``spent``: of cards in grains. ``unplaced``: nodes and grains
-    in which somebody holds cards that no source names. ``free_ratio``: the share of that grain that was
-    free.
+    in which somebody holds cards that no source names. ``unheld``: memory that is in use and that nobody was granted. ``free_ratio``: the share of
+    that grain that was free, less that memory.
     """
     by_card: dict[tuple[str, str], dict[str, int]] = {}
     instants: dict[tuple[str, str], Instant] = {}
@@ -66,6 +68,9 @@ def cards_table(
             allowed = Unknown(reason)
         free = states.get("free_waiting", 0) + states.get("free_no_demand", 0)
         total = sum(states.values())
+        taken = (unheld or {}).get(key)
+        if taken is not None and taken.at >= instants.get(key, taken.at) and allowed == "yes":
+            free, allowed, reason = _less_unheld(free, total, taken, bool(pods.get(key)))
         rows.append(
             (
                 card["node"],
@@ -82,6 +87,17 @@ def cards_table(
         )
     rows.sort(key=lambda row: (_ORDER.get(str(row[3]), 1), str(row[0]), str(row[1])))
     return Table("cards", COLUMNS, rows[:_LISTED_MAX]), max(0, len(rows) - _LISTED_MAX)
+
+
+def _less_unheld(free_us: int, total_us: int, taken: UnheldMemory, is_held: bool) -> tuple[int, Value, str]:
+    """GPU-time that is free beside memory that is in use and that nobody was granted, whether a tenant may be added to it, and the reason."""
+    left = 0 if taken.unheld_ppm is None else max(0, free_us - -(-total_us * taken.unheld_ppm // WHOLE_PPM))
+    why = _("{mib} MiB are in use on it that nobody was granted").format(mib=taken.unheld_mib)
+    if left <= 0 and taken.unheld_ppm is not None:
+        return 0, "no", _("{why}: no more is free of it").format(why=why)
+    if taken.unheld_ppm is None or not is_held:
+        return left, Unknown(why), why
+    return left, "yes", _("a share is free and its bandwidth is not spent; {why}").format(why=why)
 
 
 _ORDER: Final = {"no": 0, "yes": 2}

@@ -42,6 +42,7 @@ STEMS: Final = (
     "pod",
     "claim",
     "known_span",
+    "memory_sample",
     "gang",
     "demand_pod",
     "request_class",
@@ -69,7 +70,7 @@ STEMS: Final = (
 ``dedicated_node`` and ``commitment_rule`` come from the settings alone, ``model_weight`` from them and price books; ``mig_profile`` and
 ``device_power`` need the vendor's tables."""
 
-VIEWS: Final[Mapping[str, str]] = {"step": "demand_step", "outcome": "demand_outcome", "token_counter": "service_use"}
+VIEWS: Final[Mapping[str, str]] = {"step": "demand_step", "outcome": "demand_outcome", "token_counter": "service_use", "memory_sample": "device"}
 """Of the stems: made when they are read, and standing wherever that table does."""
 
 _MIG_COLUMNS: Final = (
