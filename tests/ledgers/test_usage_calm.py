@@ -24,7 +24,9 @@ HOURS = 4
 
 @pytest.fixture(scope="module")
 def store() -> Iterator[Store]:
-    with Store.open_memory() as opened:
+    """What the stages of the last window hold can be looked at."""
+    with pytest.MonkeyPatch.context() as patch, Store.open_memory() as opened:
+        patch.setattr(posting, "_let_go_of_stages", lambda store, ledger: None)
         ensure_ledgers(opened, (USAGE,))
         yield opened
 
@@ -101,17 +103,17 @@ def test_calm_hours_have_what_they_have_stretch_by_stretch(
     more, holders, calm_hours = WORLDS[world]
     facts = [ON_NODE, *minute_samples(1), *more]
     rows = by_sql(store, facts, holders, HOUR)
-    assert store.rows("SELECT count(*), count(*) FILTER (WHERE NOT is_turned) FROM dim.usage_calm") == [calm_hours]
+    assert store.rows("SELECT count(*), count(*) FILTER (WHERE NOT is_turned) FROM temp.usage_calm") == [calm_hours]
     assert rows == by_reference(store, holders, HOUR)
     monkeypatch.setattr(posting, "model_text", without_calm)
     assert by_sql(store, facts, holders, HOUR) == rows
-    assert store.rows("SELECT count(*) FROM dim.usage_calm") == [(0,)]
+    assert store.rows("SELECT count(*) FROM temp.usage_calm") == [(0,)]
 
 
 def test_hours_are_calm_only_where_the_ledgers_grains_are_hours(store: Store) -> None:
     facts = [ON_NODE, *minute_samples(1)]
     rows = by_sql(store, facts, [held(0, 240)], HOUR // 2)
-    assert store.rows("SELECT count(*) FROM dim.usage_calm") == [(0,)]
+    assert store.rows("SELECT count(*) FROM temp.usage_calm") == [(0,)]
     assert rows == by_reference(store, [held(0, 240)], HOUR // 2)
 
 

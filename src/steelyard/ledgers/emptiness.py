@@ -17,6 +17,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Final
 
+from steelyard.ledgers.registry import PASSING, over_passing_stages
 from steelyard.primitives.errors import InvariantError
 from steelyard.store import Store
 
@@ -85,13 +86,15 @@ class EmptyTables:
         )
 
     def build(self, stem: str, model: str, bound: Sequence[object] | Mapping[str, object] = ()) -> None:
-        """``dim.<stem>`` anew from its SELECT, or empty as it then is."""
+        """``dim.<stem>`` (of a passing stage the temporary table of that name) anew from its SELECT, or empty as it then is."""
         table = f"dim.{stem}"
+        made = f"TEMP TABLE {stem}" if stem in PASSING else f"TABLE {table}"
         if self.yields_nothing(table, model) and empty_models()[table].columns:
-            self._store.execute(f"CREATE OR REPLACE TABLE {table} ({empty_models()[table].columns})")
+            self._store.execute(f"CREATE OR REPLACE {made} ({empty_models()[table].columns})")
             self.note(table, 0)
             return
-        self.note(table, int(self._store.rows(f"CREATE OR REPLACE TABLE {table} AS {model}", bound)[0][0]))
+        built = self._store.rows(f"CREATE OR REPLACE {made} AS {over_passing_stages(model)}", bound)
+        self.note(table, int(built[0][0]))
 
     def findings_with_rows(self, file: str, model: str) -> str | None:
         """The text of a findings file without those SELECTs that yield nothing; None where all do. The first stays for the names of its columns."""

@@ -26,7 +26,7 @@ from steelyard.facts.finding import Finding
 from steelyard.ledgers.dimensions.registry import build_dimensions, ensure_views
 from steelyard.ledgers.emptiness import EmptyTables
 from steelyard.ledgers.parameters import ModelWeight, PostingParameters
-from steelyard.ledgers.registry import FINDINGS, LEDGERS, Ledger, model_text
+from steelyard.ledgers.registry import FINDINGS, LEDGERS, PASSING, Ledger, model_text, over_passing_stages
 from steelyard.ledgers.windows import ReadWindow, changed_hours, ensure_hours, keep_hours, windows_together
 from steelyard.primitives.clock import Clock
 from steelyard.primitives.errors import InvariantError
@@ -105,6 +105,9 @@ def _ensure_tables(store: Store, ledgers: Sequence[Ledger]) -> None:
     store.execute(f"CREATE TABLE IF NOT EXISTS ledger.finding ({columns})")
     for ledger in ledgers:
         _ensure_ledger(store, ledger)
+    for (stem,) in store.rows("SELECT table_name FROM duckdb_tables() WHERE schema_name = 'dim'"):
+        if stem in PASSING:  # as they stood in an older file
+            store.execute(f"DROP TABLE dim.{stem}")
 
 
 def _ensure_ledger(store: Store, ledger: Ledger) -> None:
@@ -194,7 +197,14 @@ def _post_together(
                 changes[ledger.name] += _post_window(store, ledger, run_id, window, empty)
     for ledger, _hours in by_hours:
         keep_hours(store, ledger, basis)
+        _let_go_of_stages(store, ledger)
     return changes
+
+
+def _let_go_of_stages(store: Store, ledger: Ledger) -> None:
+    """Temporary tables would stay in memory for as long as the store is open."""
+    for stem in PASSING.intersection((*ledger.shared_stages, *ledger.window_stages)):
+        store.execute(f"DROP TABLE IF EXISTS temp.{stem}")
 
 
 def _build_stage(store: Store, empty: EmptyTables, stem: str, window: ReadWindow, ledger: Ledger) -> None:
@@ -214,9 +224,10 @@ def _post_rows(store: Store, ledger: Ledger, run_id: int, may_change: str) -> Ch
     """Bring those rows of the ledger that may change up to its SELECT."""
     names = _names(ledger)
     entry = f"ledger.{ledger.name}_entry"
+    text = over_passing_stages(model_text(ledger.sql_file))
     casts = ", ".join(f"CAST({column.name} AS {column.sql_type}) AS {column.name}" for column in ledger.stored_columns)
     model = (
-        f"SELECT *, {ledger.open_when} AS is_open FROM (SELECT {casts} FROM ({model_text(ledger.sql_file)}) AS model) AS row "
+        f"SELECT *, {ledger.open_when} AS is_open FROM (SELECT {casts} FROM ({text}) AS model) AS row "
         f"WHERE {may_change}"
     )
     into = f"{entry} ({names}, run_id, sign, entry_id, is_open)"  # by name: columns that a migration added stand last

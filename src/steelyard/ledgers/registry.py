@@ -7,6 +7,7 @@ is what ``posting`` finds against the net of what was posted before.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
@@ -32,6 +33,8 @@ class Ledger:
     ``window_stages`` are given the window (``$from_us``, ``$to_us``), what they may read of samples (``$read_from_us``, ``$read_to_us``) and the
     name of the ledger that they are built for (``$ledger``). ``shared_stages`` stand before them and are built once a window for all ledgers
     that name the same (``$ledger``: the first of these); they are posted together, where the last of them stands.
+    ``in_memory``: the stages of its windows stand as temporary tables, which the engine neither compresses nor writes: where a window's samples
+    bound them. Models name them ``dim.<stem>`` all the same (``over_passing_stages``); nobody else can read them, they go after the last window.
     ``key_columns``: columns of names that are kept once, in ``ledger.<name>_key``; the stage ``keys_of`` yields every combination, the
     ledger's SELECT yields ``key_no`` (from ``dim.<name>_key``) in their place, the view ``ledger.<name>`` shows the names.
     ``open_when``: a condition on the ledger's own columns: rows that still move with the instant as of which the facts speak (an interval
@@ -52,6 +55,7 @@ class Ledger:
     hours: str | None = None
     shared_stages: tuple[str, ...] = ()
     window_stages: tuple[str, ...] = ()
+    in_memory: bool = False
     key_columns: tuple[str, ...] = ()
     keys_of: str | None = None
     ground: tuple[str, ...] = ()
@@ -202,6 +206,7 @@ USAGE: Final = Ledger(
     hours="usage_hour",
     shared_stages=SAMPLE_STAGES,
     window_stages=("usage_stretch", "usage_holder"),
+    in_memory=True,
 )
 
 WAIT: Final = Ledger(
@@ -364,6 +369,7 @@ DEVIATION: Final = Ledger(
         "deviation_partition",
         "deviation_span",
     ),
+    in_memory=True,
 )
 
 GPU_STATE: Final = Ledger(
@@ -400,6 +406,7 @@ GPU_STATE: Final = Ledger(
         "gpu_state_held",
         "gpu_state_free",
     ),
+    in_memory=True,
     key_columns=("cluster", "place_kind", "place_id", "node", "device_uuid"),
     keys_of="supply_place",
 )
@@ -437,6 +444,7 @@ EXCESS: Final = Ledger(
     stages=("excess_held", "excess_spec", "excess_before"),
     hours="excess_hour",
     window_stages=("excess_board", "excess_counted", "excess_process", "excess_seen"),
+    in_memory=True,
 )
 
 OVER_USE: Final = Ledger(
@@ -566,6 +574,19 @@ LEDGERS: Final[tuple[Ledger, ...]] = (
     COST,
     CHARGE,
 )
+
+PASSING: Final = frozenset(
+    stem for ledger in LEDGERS if ledger.in_memory for stem in (*ledger.shared_stages, *ledger.window_stages)
+)
+"""Stages of windows that stand as temporary tables."""
+_OF_DIMENSION: Final = re.compile(r"\bdim\.([a-z_]+)\b")
+
+
+@cache
+def over_passing_stages(text: str) -> str:
+    """A model's text that reads the ``PASSING`` stages where they stand."""
+    return _OF_DIMENSION.sub(lambda found: f"temp.{found[1]}" if found[1] in PASSING else found[0], text)
+
 
 FINDINGS: Final = (
     "inventory_findings.sql",
