@@ -276,6 +276,9 @@ def test_a_question_is_answered_by_what_the_registry_says_that_it_needs() -> Non
     fewer = stored(rows=rows, live=rows)
     assert states(fewer)[1] == ("fully", ())
     assert states(fewer)[2] == ("partly", ("process_memory",))
+    assert states(WELL)[9] == ("partly", ("prices",))
+    priced = WELL.stored.rows | {("price_book", "declared")}
+    assert states(stored(rows=priced))[9] == ("fully", ())
     only_cards = replace(
         NOTHING, stored=replace(WELL.stored, rows=frozenset({("device", "nvidia_smi")}), live=frozenset())
     )

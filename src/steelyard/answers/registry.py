@@ -146,7 +146,7 @@ ANSWERS: Final[tuple[Entry, ...]] = (
         function=q09_cost.answer,
         units={name: unit for name, (unit, _method) in q09_cost.METHODS.items()},
         metrics=(f"steelyard_{cost_series.COSTS}", f"steelyard_{cost_series.UNPRICED}"),
-        sources=("kubernetes pods", "gpu inventory"),
+        sources=("kubernetes pods", "gpu inventory", "price book"),
         dimensions=tuple(sorted(dimensions.COST)),
         example="steelyard q9 --from 2026-11-01T00:00:00Z --to 2026-12-01T00:00:00Z --by namespace",
     ),

@@ -245,7 +245,7 @@ CAPABILITIES: Final[tuple[Capability, ...]] = (
         lambda s: _family(s, frozenset({"kube_scheduler"})),
     ),
     Capability(
-        "engine_metrics", "L1", lambda: _("metrics of inference engines"), (4, 5, 10), lambda s: _family(s, ENGINES)
+        "engine_metrics", "L1", lambda: _("metrics of inference engines"), (4, 5, 9, 10), lambda s: _family(s, ENGINES)
     ),
     Capability(
         "gateway_metrics", "L1", lambda: _("metrics of gateways before them"), (5,), lambda s: _family(s, GATEWAYS)
@@ -261,7 +261,7 @@ CAPABILITIES: Final[tuple[Capability, ...]] = (
         True,
     ),
     Capability("books", "L2", lambda: _("ledgers that were posted"), (1, 2, 9), _books, True),
-    Capability("prices", "L2", lambda: _("a price book"), (9,), _none, built=False),
+    Capability("prices", "L2", lambda: _("a price book"), (9,), lambda s: _tables(s, "price_book")),
 )
 """Every capability, by level, those that the level needs first."""
 

@@ -20,6 +20,7 @@ CAPABILITY_OF_SOURCE: Final[Mapping[str, str]] = {
     "gpu inventory": "inventory",
     "gpu process memory": "process_memory",
     "gpu samples": "card_use",
+    "price book": "prices",
 }
 """The registry's word for a source -> the capability that stands for it."""
 

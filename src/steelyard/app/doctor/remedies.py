@@ -496,6 +496,10 @@ WAYS: Final[Mapping[str, Way]] = {
         _AGENT,
     ),
     "container_logs": Way(lambda: _("Not in this version.")),
-    "prices": Way(lambda: _("Not in this version.")),
+    "prices": Way(
+        lambda: _("Declare what a card costs and what it is charged at (docs/prices.md)."),
+        _shell,
+        ("steelyard prices import prices.csv",),
+    ),
 }
 """By the id of the capability."""
