@@ -9,10 +9,12 @@ import pytest
 
 from steelyard.app.posting import posting_parameters
 from steelyard.app.settings import FILE_NAME, ImportLimits, Settings, load_settings
+from steelyard.app.wiring import ports
 from steelyard.ledgers.dimensions.registry import build_dimensions
 from steelyard.primitives.errors import UsageError
 from steelyard.sources.shared.context import ReadSettings
 from steelyard.store import Store
+from steelyard.surfaces.cli import run
 
 FULL = """
 cluster = "east-1"
@@ -154,11 +156,14 @@ def test_a_mistake_in_the_file_is_one_line_with_place_and_value(
     assert all(word in line for word in words), line
 
 
-def test_several_mistakes_are_as_many_lines(tmp_path: Path) -> None:
+def test_several_mistakes_are_as_many_lines(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / FILE_NAME).write_text("grain_minutes = 1\nfloor_by_slots = 7\nlang = '!'\n")
     with pytest.raises(UsageError) as caught:
         load_settings(tmp_path)
-    assert len(str(caught.value).splitlines()) == 3
+    assert [str(caught.value).count("\n"), len(caught.value.others)] == [0, 2]
+    assert run(ports(), ["q1", "--data", str(tmp_path)]) == 2
+    said = capsys.readouterr().err.splitlines()
+    assert [line.startswith("steelyard: ") for line in said] == [True] * 3
 
 
 @pytest.mark.parametrize(

@@ -219,8 +219,8 @@ def load_settings(directory: Path, config: Path | None = None) -> Settings:
     try:
         return Settings(**values)
     except ValidationError as error:
-        lines = [_line(path, values, item) for item in error.errors(include_url=False)]
-        raise UsageError("\n".join(lines)) from error
+        first, *others = (_line(path, values, item) for item in error.errors(include_url=False))
+        raise UsageError(first, others) from error
     except SettingsError as error:
         raise UsageError(
             _("environment: expected JSON in a STEELYARD_* list or table: {error}").format(error=error)

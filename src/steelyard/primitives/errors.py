@@ -16,9 +16,13 @@ class InvariantError(AssertionError):
 
 
 class UsageError(SteelyardError):
-    """The request cannot be carried out as written: expected, found, where, what to do."""
+    """The request cannot be carried out as written: expected, found, where, what to do. ``others``: what else is wrong with it, a line each."""
 
     exit_code = 2
+
+    def __init__(self, message: str, others: Sequence[str] = ()) -> None:
+        super().__init__(message)
+        self.others = tuple(others)
 
 
 class NotFound(UsageError):

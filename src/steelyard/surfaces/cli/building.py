@@ -9,7 +9,7 @@ from typing import Any
 
 import typer
 
-from steelyard.primitives.errors import SourceMalformed, SteelyardError
+from steelyard.primitives.errors import SourceMalformed, SteelyardError, UsageError
 from steelyard.primitives.i18n import _, choose
 from steelyard.surfaces.cli import options
 from steelyard.surfaces.cli.agent import add_agent
@@ -92,7 +92,7 @@ def run(ports: Ports, arguments: Sequence[str] | None = None) -> int:
         result = command.main(args=arguments, prog_name="steelyard", standalone_mode=False)
         return result if isinstance(result, int) else 0
     except SteelyardError as error:
-        others = error.others if isinstance(error, SourceMalformed) else ()
+        others = error.others if isinstance(error, (SourceMalformed, UsageError)) else ()
         return _failed(str(error), error.exit_code, others)
     except (KeyboardInterrupt, typer.Abort):
         return _failed(_("interrupted"), EXIT_INTERRUPTED)
