@@ -6,7 +6,7 @@ The trick to know: the last word of ``type`` is the kind, and the kind alone dec
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -108,9 +108,7 @@ def error_of(found: Any, status: int) -> SteelyardError:
     if kind in _PASSES:
         wait = found.get("retry_after_seconds")
         return SourceUnavailable(detail, float(wait) if isinstance(wait, int | float) else None)
-    return {
-        "not_found": NotFound,
-        "locked": StoreLocked,
-        "unsupported": SourceUnsupported,
-        "store_failed": StoreFailed,
-    }.get(kind, UsageError)(detail)
+    plain: Mapping[str, Callable[[str], SteelyardError]] = {
+        "not_found": NotFound, "locked": StoreLocked, "unsupported": SourceUnsupported, "store_failed": StoreFailed,
+    }  # fmt: skip
+    return plain.get(kind, UsageError)(detail)
