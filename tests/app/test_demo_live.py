@@ -14,6 +14,7 @@ from typing import Any
 import httpx
 import pytest
 
+from steelyard.app.declaring import Declaring
 from steelyard.app.demo_cluster import DemoCluster
 from steelyard.app.demo_live import LiveDemo, _write_kubeconfig
 from steelyard.app.settings import Settings
@@ -21,7 +22,9 @@ from steelyard.primitives.clock import FixedClock
 from steelyard.primitives.errors import UsageError
 from steelyard.primitives.instant import DAY_US, HOUR_US, parse_instant
 from steelyard.simulation.live import LiveEstate, LiveSpec
+from steelyard.store import Store
 from steelyard.surfaces.shared.client import ServerClient, find_server
+from steelyard.surfaces.shared.money_ports import DeclareRequest
 from steelyard.surfaces.shared.ports import DemoSpec
 from tests.app.forked_commands import commands
 
@@ -92,8 +95,29 @@ def test_a_pod_that_is_started_now_is_a_holder_after_the_next_round_and_none_aft
         client.post("/collect", [("only", "kubernetes/default")])
         client.post("/collect", [("only", "kubernetes/default")])
         assert "started-now" not in answered(client)[0]
+        money = {figure["name"]: figure["value"] for figure in client.get("/answers/q9")["figures"]}
+        assert (money["currency"], money["cost_residual_micro"]) == ("USD", 0)
+        assert money["charge_total"] > 0
         os.kill(process, signal.SIGTERM)
         assert run.wait() == 0, run.output.read_text()
+
+
+def test_prices_that_somebody_declared_in_a_live_demo_stay(tmp_path: Path) -> None:
+    demo = LiveDemo(tmp_path, Settings(), FixedClock(NOW))
+    spec = demo._claim(DemoSpec(8, 3, 7))
+    demo._declare_money(spec)
+    own = b"side,currency,price,per\ncharge,USD,1.00,hour\n"
+    with Store.open(tmp_path) as store:
+        Declaring(store, Settings(), lambda _store: 0, FixedClock(NOW)).declare(
+            DeclareRequest("price_book", own, "own.csv")
+        )
+    demo._declare_money(spec)
+    with Store.open(tmp_path) as store:
+        assert store.rows("SELECT version, lines_count, declared_by FROM fact.price_book ORDER BY version")[-1][:2] == (
+            2,
+            1,
+        )
+        assert store.rows("SELECT count(DISTINCT version) FROM fact.tenancy") == [(1,)]
 
 
 def test_the_same_directory_goes_on_with_its_estate_and_another_is_refused(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from typing import Final
 import msgspec
 
 from steelyard.app.dating import DECLARED
-from steelyard.app.demo_mark import FOLDER, MARK
+from steelyard.app.demo_mark import DECLARED_BY, FOLDER, MARK
 from steelyard.app.importer import FileImporter
 from steelyard.app.settings import Settings
 from steelyard.primitives.clock import Clock
@@ -30,10 +30,6 @@ from steelyard.surfaces.shared.ports import DemoSpec, FileReport, ImportReport, 
 
 _TAKEN_AS_ONE: Final = ("kube", "pod_resources")
 """Systems whose files show one instant: all files of an instant are one import."""
-
-
-DECLARED_BY: Final = "demo"
-"""Who declares the simulated prices."""
 
 
 class SimulatedDemo:

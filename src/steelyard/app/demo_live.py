@@ -10,8 +10,9 @@ from typing import Final
 
 import msgspec
 
+from steelyard.app.declaring import Declaring
 from steelyard.app.demo_cluster import DemoCluster
-from steelyard.app.demo_mark import FOLDER, MARK
+from steelyard.app.demo_mark import DECLARED_BY, FOLDER, MARK
 from steelyard.app.holding import is_claimed, served_by
 from steelyard.app.serving import DirectoryServer
 from steelyard.app.settings import Settings
@@ -19,9 +20,13 @@ from steelyard.app.source_settings import CollectionSetting, KubernetesSetting, 
 from steelyard.primitives.clock import Clock, WallClock
 from steelyard.primitives.errors import UsageError
 from steelyard.primitives.i18n import _
-from steelyard.primitives.instant import DAY_US
+from steelyard.primitives.instant import DAY_US, HOUR_US
+from steelyard.settlement.declared.rows import current_books
 from steelyard.simulation.live import LiveEstate, LiveSpec
+from steelyard.simulation.money import money_files
+from steelyard.store import Store
 from steelyard.store.store import FILE_NAME
+from steelyard.surfaces.shared.money_ports import DeclaredKind, DeclareRequest
 from steelyard.surfaces.shared.ports import DemoSpec
 from steelyard.surfaces.shared.service_ports import Started
 
@@ -46,7 +51,9 @@ class LiveDemo:
         """Simulate, collect and serve until a signal. Raises UsageError where the directory holds anything else, StoreLocked where it is served."""
         if is_claimed(self._directory):
             raise served_by(self._directory)
-        estate = LiveEstate(self._claim(spec))
+        claimed = self._claim(spec)
+        self._declare_money(claimed)
+        estate = LiveEstate(claimed)
         cluster = DemoCluster(estate, self._clock)
         cluster.start()
         _write_kubeconfig(self._directory / FOLDER / KUBECONFIG, cluster.url)
@@ -55,6 +62,19 @@ class LiveDemo:
             DirectoryServer(self._directory, settings, self._clock, simulated=True).run(listen, started)
         finally:
             cluster.stop()
+
+    def _declare_money(self, spec: LiveSpec) -> None:
+        """The simulated finance office's lists, once: what somebody declared instead stays."""
+        files = money_files(spec.begins_at - spec.begins_at % HOUR_US)
+        kinds: tuple[tuple[DeclaredKind, str], ...] = (
+            ("price_book", "prices.csv"), ("tenancy", "tenancy.csv"), ("exchange_rates", "rates.csv"),
+        )  # fmt: skip
+        with Store.open(self._directory) as store:
+            if current_books(store):
+                return
+            declaring = Declaring(store, self._settings, lambda _store: 0, self._clock)
+            for kind, name in kinds:
+                declaring.declare(DeclareRequest(kind, files[name].encode(), name, declared_by=DECLARED_BY))
 
     def _claim(self, wanted: DemoSpec) -> LiveSpec:
         """The estate of this directory: the one it was begun with. Raises UsageError where it holds other data, or that estate has ended."""

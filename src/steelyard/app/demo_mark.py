@@ -10,6 +10,8 @@ from steelyard.primitives.i18n import _
 
 FOLDER: Final = "demo-sources"
 MARK: Final = "spec.json"
+DECLARED_BY: Final = "demo"
+"""Who declares the simulated prices."""
 
 
 def is_demo(directory: Path) -> bool:

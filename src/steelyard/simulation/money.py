@@ -40,13 +40,18 @@ _RATES: Final = (("USD", "CNY", "7.1025"), ("EUR", "USD", "1.0842"))
 
 def write_money(start_at: Instant, output: Output) -> None:
     """The three lists, declared before the estate's first day."""
-    changed_at = start_at + _CHANGE_DAYS * DAY_US
-    for name, text in (
-        ("prices.csv", price_book(changed_at)),
-        ("tenancy.csv", tenancy_tree(changed_at)),
-        ("rates.csv", exchange_rates(start_at)),
-    ):
+    for name, text in money_files(start_at).items():
         output.write(EmittedFile(f"money/{name}", SYSTEM, start_at), text.encode())
+
+
+def money_files(start_at: Instant) -> dict[str, str]:
+    """Name -> text of the three lists of an estate that begins then."""
+    changed_at = start_at + _CHANGE_DAYS * DAY_US
+    return {
+        "prices.csv": price_book(changed_at),
+        "tenancy.csv": tenancy_tree(changed_at),
+        "rates.csv": exchange_rates(start_at),
+    }
 
 
 def price_book(changed_at: Instant) -> str:
