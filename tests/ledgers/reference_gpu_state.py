@@ -93,18 +93,25 @@ def gap_of(world: World, uuid: str, source: str) -> int:
 
 
 def instants(world: World, unit: Unit) -> list[Row]:
-    """The samples of a unit, one per instant: the larger figures, what is beyond its limits gone, nothing believed that reads 0 at full load."""
+    """The samples of a unit, one per instant: the larger figures, what is beyond its limits or contradicted gone, nothing believed that reads 0
+    at full load."""
     found: dict[int, Row] = {}
+    told: dict[tuple[int, str], list[float]] = defaultdict(list)
     for row in world.samples:
         if (row["device_uuid"], row["gi"]) != unit:
             continue
         merged = found.setdefault(row["occurred_at"], {"at": row["occurred_at"], "source": "", "throttle": 0})
         for name in ("util_gpu_ratio", "gr_active_ratio", "sm_active_ratio", "dram_active_ratio", "sm_occupancy_ratio"):
             merged[name] = larger(merged.get(name), measured_ratio(row[name]))
+            if measured_ratio(row[name]) is not None and name != "sm_occupancy_ratio":
+                told[row["occurred_at"], name].append(round((measured_ratio(row[name]) or 0.0) * 1_000_000))
         for name in ("power_watts", "power_limit_watts", "interval_us", *RATES):
             merged[name] = larger(merged.get(name), row[name])
         merged["source"] = max(merged["source"], row["source"])
         merged["throttle"] |= row["throttle_reasons"] or 0
+    for (at, name), ratios in told.items():
+        if max(ratios) - min(ratios) > 150_000:
+            found[at][name] = None
     for row in found.values():
         if (row["util_gpu_ratio"] or 0) > 0.5 and row["gr_active_ratio"] == 0:
             row |= dict.fromkeys(("gr_active_ratio", "sm_active_ratio", "dram_active_ratio"))

@@ -109,7 +109,7 @@ def share_at(world: Use, unit: Unit, t: int) -> int | None:
 
 
 def figures_of(rows: Sequence[Row], share: int | None) -> dict[str, int]:
-    """What the rows of one unit and instant tell together: the larger figures, the ratios as parts of the card."""
+    """What the rows of one unit and instant tell together: the larger figures, none where two lie apart; the ratios as parts of the card."""
     found: dict[str, int] = {}
     columns = {
         "util": "util_gpu_ratio",
@@ -119,7 +119,7 @@ def figures_of(rows: Sequence[Row], share: int | None) -> dict[str, int]:
     }
     for name, column in columns.items():
         ratios = [ratio for ratio in (clean(row[column]) for row in rows) if ratio is not None]
-        if ratios:
+        if ratios and max(ratios) - min(ratios) <= 150_000:
             found[name] = max(ratios)
     if found.get("util", 0) > 500_000 and found.get("engine") == 0:
         found = {"util": found["util"]}
@@ -130,7 +130,8 @@ def figures_of(rows: Sequence[Row], share: int | None) -> dict[str, int]:
         r["memory_used_mib"] for r in rows
         if r["memory_used_mib"] is not None and 0 <= r["memory_used_mib"] <= (r["memory_total_mib"] or 10**8)
     ]  # fmt: skip
-    return {**known, **({"memory": max(memories)} if memories else {})}
+    is_told = bool(memories) and max(memories) - min(memories) <= max(600, max(memories) // 20)
+    return {**known, **({"memory": max(memories)} if is_told else {})}
 
 
 def stands(world: Use) -> Mapping[Unit, list[Stand]]:

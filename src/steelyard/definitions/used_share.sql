@@ -6,3 +6,12 @@ CREATE OR REPLACE MACRO used_share_ppm(sm_ppm, dram_ppm) AS
 
 CREATE OR REPLACE MACRO of_card_ppm(part_ppm, share_ppm) AS
   CAST(part_ppm AS BIGINT) * share_ppm // 1000000;
+
+CREATE OR REPLACE MACRO agreed_ppm(least_ppm, most_ppm) AS
+  CASE WHEN most_ppm - least_ppm <= 150000 THEN most_ppm END;
+
+CREATE OR REPLACE MACRO agreed_mib(least_mib, most_mib) AS
+  CASE WHEN most_mib - least_mib <= greatest(600, most_mib // 20) THEN most_mib END;
+
+CREATE OR REPLACE MACRO agreed_ratio(least, most) AS
+  CASE WHEN CAST(round(most * 1000000) AS BIGINT) - CAST(round(least * 1000000) AS BIGINT) <= 150000 THEN most END;

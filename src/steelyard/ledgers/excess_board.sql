@@ -1,11 +1,14 @@
--- What cards report of which somebody holds a part that a sharing layer gave: several rows of one instant are one, the larger figures. More memory than
+-- What cards report of which somebody holds a part that a sharing layer gave: several rows of one instant are one, the larger figures, none where they contradict each other. More memory than
 -- the card has is none, and profiling counters that read 0 while 203 is above a half are none.
 SELECT
     cluster, device_uuid, epoch_us(occurred_at) AS instant_us, max(interval_us) AS interval_us,
-    max(CASE WHEN memory_used_mib BETWEEN 0 AND coalesce(memory_total_mib, 100000000) THEN memory_used_mib END) AS used_mib,
+    agreed_mib(
+        min(CASE WHEN memory_used_mib BETWEEN 0 AND coalesce(memory_total_mib, 100000000) THEN memory_used_mib END),
+        max(CASE WHEN memory_used_mib BETWEEN 0 AND coalesce(memory_total_mib, 100000000) THEN memory_used_mib END)
+    ) AS used_mib,
     coalesce(
-        CASE WHEN NOT coalesce(max(ratio_ppm(util_gpu_ratio)) > 500000 AND max(ratio_ppm(gr_active_ratio)) = 0, FALSE) THEN max(ratio_ppm(sm_active_ratio)) END,
-        max(ratio_ppm(util_gpu_ratio))
+        CASE WHEN NOT coalesce(agreed_ppm(min(ratio_ppm(util_gpu_ratio)), max(ratio_ppm(util_gpu_ratio))) > 500000 AND agreed_ppm(min(ratio_ppm(gr_active_ratio)), max(ratio_ppm(gr_active_ratio))) = 0, FALSE) THEN agreed_ppm(min(ratio_ppm(sm_active_ratio)), max(ratio_ppm(sm_active_ratio))) END,
+        agreed_ppm(min(ratio_ppm(util_gpu_ratio)), max(ratio_ppm(util_gpu_ratio)))
     ) AS used_ppm
 FROM fact.device_sample
 WHERE gi IS NULL

@@ -20,10 +20,10 @@ sample AS (
     SELECT
         sample.cluster, sample.device_uuid, sample.gi, epoch_us(sample.occurred_at) AS from_us,
         max(sample.interval_us) AS interval_us,
-        max(measured_ratio(sample.util_gpu_ratio)) AS util,
-        max(measured_ratio(sample.gr_active_ratio)) AS engine,
-        max(measured_ratio(sample.sm_active_ratio)) AS sm,
-        max(measured_ratio(sample.dram_active_ratio)) AS dram,
+        agreed_ratio(min(measured_ratio(sample.util_gpu_ratio)), max(measured_ratio(sample.util_gpu_ratio))) AS util,
+        agreed_ratio(min(measured_ratio(sample.gr_active_ratio)), max(measured_ratio(sample.gr_active_ratio))) AS engine,
+        agreed_ratio(min(measured_ratio(sample.sm_active_ratio)), max(measured_ratio(sample.sm_active_ratio))) AS sm,
+        agreed_ratio(min(measured_ratio(sample.dram_active_ratio)), max(measured_ratio(sample.dram_active_ratio))) AS dram,
         max(CASE WHEN sample.power_watts >= 0 THEN sample.power_watts END) AS power_watts,
         max(CASE WHEN sample.power_limit_watts > 0 THEN sample.power_limit_watts END) AS limit_watts
     FROM fact.device_sample AS sample

@@ -209,6 +209,33 @@ USAGE: Final = Ledger(
     in_memory=True,
 )
 
+CONTRADICTION: Final = Ledger(
+    name="contradiction",
+    columns=ledger_columns(
+        """
+        cluster
+        device_uuid
+        gi BIGINT
+        grain_at TIMESTAMP
+        figure
+        instants_count BIGINT
+        first_at TIMESTAMP
+        last_at TIMESTAMP
+        least BIGINT
+        most BIGINT
+        told_by
+        """
+    ),
+    sql_file="contradiction.sql",
+    open_when=_RUNNING_GRAIN,
+    findings_file="contradiction_findings.sql",
+    closed_by={"device_sample": ("reduced", "dropped")},
+    hours="contradiction_hour",
+    shared_stages=SAMPLE_STAGES,
+    window_stages=("contradiction_sample",),
+    in_memory=True,
+)
+
 WAIT: Final = Ledger(
     name="wait",
     columns=ledger_columns(
@@ -564,6 +591,7 @@ LEDGERS: Final[tuple[Ledger, ...]] = (
     HOLDING,
     SUPPLY,
     USAGE,
+    CONTRADICTION,
     WAIT,
     QUOTA,
     BREACH,

@@ -15,6 +15,7 @@ Attribution, best first, each second once: ``exclusive`` (all that a card used b
 - What is known of the card's use stands in columns of its own for each basis, each with its observed time, so that no two are added up:
   ``used_gpu_us`` (max(1002, 1005), of ``used_of_gpu_us`` that the unit had in that time), ``sm_gpu_us`` (1002), ``dram_gpu_us`` (1005),
   ``engine_upper_gpu_us`` (1001, an upper bound), ``compute_upper_gpu_us`` (203, an upper bound: a kernel ran). ``used_basis`` is the best of them.
+- Two samples of one unit and instant are one, the larger figures; a figure in which they contradict each other is none (``ledger.contradiction``).
 - The counters of a GPU instance are relative to it: its amounts are of the card, times the instance's share.
 - While a process is proven to be that of a pod that holds nothing of the unit, nobody is its one holder.
 - Several holders of a part of a card: what each used of it is not known (no row says it), the card's own rows have all of it.

@@ -1,6 +1,6 @@
 -- What each sample of a card (or of one of its GPU instances) stands for: [from_us, to_us), empty for an instant that stands alone.
 -- A sample stands for its own interval, else until the next one where its source declares how far apart rounds may lie; never beyond the next
--- sample of the same unit, and an interval counts for an hour at most. Several rows of one unit and instant are one sample: the larger figures.
+-- sample of the same unit, and an interval counts for an hour at most. Several rows of one unit and instant are one sample: the larger figures, none where they contradict each other.
 -- A figure beyond its physical limit is not known: memory above the card's total, a ratio above 1.05 (between 1 and 1.05 it is 1). Profiling counters that
 -- read 0 while 203 is above a half are invalid. Ratios are of the card (share_ppm of it is the unit): those of an instance whose share is not known are not.
 -- What is not odd is one row an instant, and stands for its minute (dim.sample_rest); only the others are grouped and set in order.
@@ -16,8 +16,10 @@ figured AS (
 
 odd_sample AS (
     SELECT
-        cluster, device_uuid, gi, occurred_at, max(interval_us) AS interval_us, max(source) AS source, max(memory_mib) AS memory_mib,
-        max(util_ppm) AS util_ppm, max(engine_ppm) AS engine_ppm, max(sm_ppm) AS sm_ppm, max(dram_ppm) AS dram_ppm
+        cluster, device_uuid, gi, occurred_at, max(interval_us) AS interval_us, max(source) AS source,
+        agreed_mib(min(memory_mib), max(memory_mib)) AS memory_mib, agreed_ppm(min(util_ppm), max(util_ppm)) AS util_ppm,
+        agreed_ppm(min(engine_ppm), max(engine_ppm)) AS engine_ppm, agreed_ppm(min(sm_ppm), max(sm_ppm)) AS sm_ppm,
+        agreed_ppm(min(dram_ppm), max(dram_ppm)) AS dram_ppm
     FROM figured
     WHERE is_odd
     GROUP BY cluster, device_uuid, gi, occurred_at

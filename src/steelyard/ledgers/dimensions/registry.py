@@ -31,6 +31,7 @@ STEMS: Final = (
     "unit",
     "node_capacity",
     "measured_hour",
+    "sampled_hour",
     "pod_life",
     "pod_alias",
     "mig_profile",
@@ -70,7 +71,12 @@ STEMS: Final = (
 ``dedicated_node`` and ``commitment_rule`` come from the settings alone, ``model_weight`` from them and price books; ``mig_profile`` and
 ``device_power`` need the vendor's tables."""
 
-VIEWS: Final[Mapping[str, str]] = {"step": "demand_step", "outcome": "demand_outcome", "token_counter": "service_use", "memory_sample": "device"}
+VIEWS: Final[Mapping[str, str]] = {
+    "step": "demand_step",
+    "outcome": "demand_outcome",
+    "token_counter": "service_use",
+    "memory_sample": "device",
+}
 """Of the stems: made when they are read, and standing wherever that table does."""
 
 _MIG_COLUMNS: Final = (
