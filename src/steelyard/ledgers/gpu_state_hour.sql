@@ -14,13 +14,6 @@ booked AS (
     GROUP BY date_trunc('hour', grain_at)
 ),
 
-sampled AS (
-    SELECT date_trunc('hour', occurred_at) AS hour_at, count(*) AS part_no
-    FROM fact.device_sample
-    WHERE occurred_at BETWEEN (SELECT history_from_at FROM parameter) AND (SELECT horizon_at FROM parameter)
-    GROUP BY date_trunc('hour', occurred_at)
-),
-
 sampled_beside AS (
     SELECT hour_at, sum(part_no) AS part_no
     FROM (
@@ -158,7 +151,7 @@ SELECT
     booked.hour_at + INTERVAL 1 HOUR + INTERVAL (ground.reach_us) MICROSECONDS > (SELECT as_of_at FROM parameter) AS is_open,
     CAST(
         hash(
-            booked.part_no, sampled.part_no, sampled_beside.part_no, turned.part_no, holder.part_no, hung.part_no, asked.part_no, ground.gap_no,
+            booked.part_no, sampled.samples, sampled_beside.part_no, turned.part_no, holder.part_no, hung.part_no, asked.part_no, ground.gap_no,
             ground.home_no, ground.shareable_no, CASE WHEN named_hour.hour_at IS NOT NULL THEN name.name_no END
         ) >> 1 AS BIGINT
     ) AS ground_no
@@ -166,7 +159,7 @@ FROM booked
 CROSS JOIN ground
 CROSS JOIN name
 LEFT JOIN named_hour ON named_hour.hour_at = booked.hour_at
-LEFT JOIN sampled ON sampled.hour_at = booked.hour_at
+LEFT JOIN dim.sampled_hour AS sampled ON sampled.hour_at = booked.hour_at
 LEFT JOIN sampled_beside ON sampled_beside.hour_at = booked.hour_at
 LEFT JOIN turned ON turned.hour_at = booked.hour_at
 LEFT JOIN holder ON holder.hour_at = booked.hour_at

@@ -27,7 +27,15 @@ from steelyard.ledgers.dimensions.registry import build_dimensions, ensure_views
 from steelyard.ledgers.emptiness import EmptyTables
 from steelyard.ledgers.parameters import ModelWeight, PostingParameters
 from steelyard.ledgers.registry import FINDINGS, LEDGERS, PASSING, Ledger, model_text, over_passing_stages
-from steelyard.ledgers.windows import ReadWindow, changed_hours, ensure_hours, keep_hours, windows_together
+from steelyard.ledgers.windows import (
+    SAMPLED_HOURS_MAX,
+    WINDOW_HOURS_MAX,
+    ReadWindow,
+    changed_hours,
+    ensure_hours,
+    keep_hours,
+    windows_together,
+)
 from steelyard.primitives.clock import Clock
 from steelyard.primitives.errors import InvariantError
 from steelyard.primitives.instant import Instant
@@ -189,7 +197,8 @@ def _post_together(
             changes[ledger.name] = _post_rows(store, ledger, run_id, _may_change(store, ledger))
             continue
         by_hours.append((ledger, changed_hours(store, ledger, basis, empty)))
-    for shared, windows in windows_together(store, [hours for _ledger, hours in by_hours]):
+    hours_max = SAMPLED_HOURS_MAX if ledgers[0].in_memory else WINDOW_HOURS_MAX
+    for shared, windows in windows_together(store, [hours for _ledger, hours in by_hours], hours_max):
         for stem in ledgers[0].shared_stages:
             _build_stage(store, empty, stem, shared, ledgers[0])
         for (ledger, _hours), window in zip(by_hours, windows, strict=True):

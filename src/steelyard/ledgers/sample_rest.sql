@@ -4,7 +4,7 @@
 -- theirs from here.
 WITH
 rest_hour AS (
-    SELECT hour.cluster, hour.device_uuid, hour.hour_us, calm.cluster IS NOT NULL AS is_summed
+    SELECT hour.cluster, hour.device_uuid, hour.hour_us, hour.hour_us // 3600000000 AS hour_no, calm.cluster IS NOT NULL AS is_summed
     FROM (SELECT DISTINCT cluster, device_uuid, hour_us FROM dim.sample_hour) AS hour
     LEFT JOIN dim.usage_calm AS calm
         ON calm.cluster = hour.cluster AND calm.device_uuid = hour.device_uuid AND calm.hour_us = hour.hour_us
@@ -19,7 +19,7 @@ SELECT
 FROM fact.device_sample AS sample
 JOIN rest_hour
     ON rest_hour.cluster = sample.cluster AND rest_hour.device_uuid = sample.device_uuid
-    AND rest_hour.hour_us = grain_start_us(epoch_us(sample.occurred_at), 3600000000)
+    AND rest_hour.hour_no = epoch_us(sample.occurred_at) // 3600000000
 LEFT JOIN dim.sample_odd AS odd
     ON odd.cluster = sample.cluster AND odd.device_uuid = sample.device_uuid AND odd.gi IS NOT DISTINCT FROM sample.gi
     AND odd.hour_us = rest_hour.hour_us

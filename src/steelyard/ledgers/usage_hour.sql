@@ -6,13 +6,6 @@ parameter AS (
     SELECT history_from_at, horizon_at, as_of_at FROM dim.parameter
 ),
 
-device_hour AS (
-    SELECT date_trunc('hour', occurred_at) AS hour_at, count(*) AS samples
-    FROM fact.device_sample
-    WHERE occurred_at BETWEEN (SELECT history_from_at FROM parameter) AND (SELECT horizon_at FROM parameter)
-    GROUP BY date_trunc('hour', occurred_at)
-),
-
 process_hour AS (
     SELECT
         date_trunc('hour', occurred_at) AS hour_at, count(*) AS samples, coalesce(bool_or(starts_with(pod_uid, 'name:') OR NOT contains(pod_uid, '-')), FALSE) AS by_name
@@ -49,13 +42,13 @@ ground AS (
 hour AS (
     SELECT hour_at, sum(samples) AS samples, sum(processes) AS processes, bool_or(by_name) AS by_name
     FROM (
-        SELECT hour_at, samples, 0 AS processes, FALSE AS by_name FROM device_hour
+        SELECT hour_at, samples, 0 AS processes, FALSE AS by_name FROM dim.sampled_hour
         UNION ALL
         SELECT hour_at, 0, samples, by_name FROM process_hour
         UNION ALL
         SELECT
             unnest(generate_series(hour_at + INTERVAL 1 HOUR, hour_at + INTERVAL (ground.reach_us) MICROSECONDS, INTERVAL 1 HOUR)), 0, 0, FALSE
-        FROM device_hour
+        FROM dim.sampled_hour
         CROSS JOIN ground
     ) AS touched
     GROUP BY hour_at
