@@ -299,7 +299,21 @@ def test_a_window_without_a_whole_grain_is_unknown() -> None:
 def test_a_window_that_cuts_grains_is_told_by_its_whole_ones() -> None:
     result = ask(window=Window(at("08:30"), at("10:00")))
     assert figure(result, "gpu_hours_supply") == 2
-    assert any("cuts a grain" in spot for spot in result.blind_spots)
+    assert any("cuts a grain" in spot and "08:30" in spot for spot in result.blind_spots)
+    assert result.window == Window(at("09:00"), at("10:00"))
+    assert result.as_of == at("10:00")
+
+
+def test_rows_that_stand_against_others_are_explained_and_nothing_is_where_there_are_none() -> None:
+    estate = state_story()
+    for place_kind, place_id, uuid, amount in (("node", "node-a", None, -HOUR_US), ("device", FIRST, FIRST, HOUR_US)):
+        estate.insert(
+            "ledger.gpu_state", cluster="default", place_kind=place_kind, place_id=place_id, node="node-a", device_uuid=uuid, grain_at=at("09:00"),
+            state="free_no_demand", basis="occupancy", amount_gpu_us=amount,
+        )  # fmt: skip
+    by_card = ask(estate, by=("gpu",))
+    assert any("rows of less than 0" in spot for spot in by_card.blind_spots)
+    assert not any("rows of less than 0" in spot for spot in ask(by=("gpu",)).blind_spots)
 
 
 def test_a_series_per_state_adds_up_to_the_figure() -> None:

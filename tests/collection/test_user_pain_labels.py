@@ -111,8 +111,20 @@ def test_row_13_a_card_used_without_a_request_is_used_by_an_unallocated_process(
     assert "used by an unallocated process" in note.message
     assert ("pid 4711" in note.message) == (proof is not None)
     assert ("import nvidia-smi process lists" in note.message) == (proof is None)
+    assert ("the agent on its node tells" in note.message) == (proof is not None)
     assert figure(estate.q2(), "memory_use_unattributed_mib_hours") == 9000
     assert cells(estate.q1(), "holders", "pod") == [("a",)]
+
+
+def test_row_13_a_process_list_that_names_none_on_the_card_is_not_asked_for_again(tmp_path: Path) -> None:
+    estate = ScrapedEstate(tmp_path)
+    for at in ("12:30", "13:00"):
+        estate.scrape(at, [line(UTIL, 50, **of("a")), line(UTIL, 97, 1), line(FB, 9000, 1)], interval_minutes=30)
+        hold(estate, at, "a")
+    estate.take("12:59", PROCESSES.replace(card(1), card(0)), node="n1")
+    message = estate.the("used_without_holder").message
+    assert "the process lists of its node name none on it" in message
+    assert "import nvidia-smi process lists" not in message
 
 
 def test_row_13_a_card_that_its_holder_uses_is_no_finding(tmp_path: Path) -> None:

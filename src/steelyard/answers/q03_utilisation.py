@@ -141,6 +141,8 @@ def answer(rows: Rows, spec: UtilisationSpec) -> Answer:
             )
         )
         return _assemble(spec, window, _unknown(reason), reading)
+    if spec.window is not None:
+        window = grains.whole
     reader = StateReader(reading, grains.whole)
     aside = Reading(rows, *fragmentation.statements())
     parts = _parts(reading, aside, reader, spec, by, where, grains, known)
@@ -201,7 +203,10 @@ def _parts(
         tables=tables,
         series=_series(reading, reader, where, grains),
         coverage=_coverage(asked),
-        blind_spots=[*_blind_spots(asked, grains, known, left_out), *free.blind_spots],
+        blind_spots=[
+            *_blind_spots(asked, grains, known, left_out, is_against=state_tables.has_less_than_nothing(tables[0])),
+            *free.blind_spots,
+        ],
         next_actions=[*advice, *free.next_actions, *sizes.next_actions],
         names=frozenset(
             f"pod {line.record.get('namespace')}/{line.record.get('pod')}"
@@ -291,7 +296,9 @@ def _unknown(reason: Unknown) -> Parts:
     return Parts(figures, [attribution_paths.paths_table()], (), reason, (), ())
 
 
-def _blind_spots(asked: Asked, grains: Grains, known: Window, left_out: Mapping[str, int]) -> list[str]:
+def _blind_spots(
+    asked: Asked, grains: Grains, known: Window, left_out: Mapping[str, int], *, is_against: bool = False
+) -> list[str]:
     spots = [
         _("a state holds for a minute: what happens between two samples, or for less than a minute, is not seen"),
         _("a cause is told only where something shows it; nothing shows a checkpoint"),
@@ -312,7 +319,18 @@ def _blind_spots(asked: Asked, grains: Grains, known: Window, left_out: Mapping[
             )
         )
     if grains.edges:
-        spots.append(_("the window cuts a grain: states are told of whole grains only"))
+        spots.append(
+            _("the window cuts a grain: states are told of whole grains only, of {asked} those of {answered}").format(
+                asked=grains.asked, answered=grains.whole
+            )
+        )
+    if is_against:
+        spots.append(
+            _(
+                "rows of less than 0 are no time: what pods on cards that no source names hold stands under their node, and "
+                "once more, taken off what its cards have left: add up the rows of a node"
+            )
+        )
     if grains.asked.end != INSTANT_MAX and (grains.asked.start < known.start or grains.asked.end > known.end):
         spots.append(
             _("nothing is known outside {first} to {last}").format(

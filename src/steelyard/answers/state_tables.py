@@ -86,6 +86,12 @@ def states_table(lines: Sequence[StateLine], by: Sequence[Dimension], supply_us:
     return Table("states", columns, [(*key, hours(amount), share(amount, supply_us)) for key, amount in ordered])
 
 
+def has_less_than_nothing(states: Table) -> bool:
+    """Whether a row of ``states`` stands against others: the part of a node's cards that a holder on an unknown one of them took."""
+    place = [column.name for column in states.columns].index("gpu_hours")
+    return any(float(row[place]) < 0 for row in states.rows)  # type: ignore[arg-type]  # the cell is an amount
+
+
 def causes_table(lines: Iterable[StateLine], supply_us: int, asking: Sequence[Record] = ()) -> Table:
     """What stands in no state of work, the largest first, with the owner of most of it. ``asking``: who asked under the causes of waiting; what is
     free is nobody's, so its owner is who asked for most."""

@@ -297,10 +297,10 @@ unseen_xid AS (
 
 -- Whose the processes on such a card are, by any of the names under which sources speak of a pod.
 process AS (
-    SELECT cluster, device_uuid, string_agg(name, ', ' ORDER BY name) AS whose
+    SELECT cluster, device_uuid, string_agg(name, ', ' ORDER BY name) AS whose, bool_or(is_named) AS is_named
     FROM (
         SELECT DISTINCT
-            sample.cluster, sample.device_uuid,
+            sample.cluster, sample.device_uuid, sample.pod_uid IS NOT NULL AS is_named,
             coalesce(
                 pod.namespace || '/' || pod.pod, CASE WHEN starts_with(sample.pod_uid, 'name:') THEN substr(sample.pod_uid, 6) END,
                 sample.pod_uid, 'pid ' || CAST(sample.pid AS VARCHAR)
@@ -312,6 +312,16 @@ process AS (
         WHERE sample.occurred_at >= used.occurred_at - INTERVAL 1 HOUR AND sample.occurred_at <= used.occurred_at + INTERVAL 1 HOUR
     ) AS whose
     GROUP BY cluster, device_uuid
+),
+
+-- Nodes of such cards of which a list of processes was read about then, though it may name none on the card.
+listed_node AS (
+    SELECT DISTINCT used.cluster, used.device_uuid
+    FROM used_by_nobody AS used
+    JOIN dim.device AS card ON card.cluster = used.cluster AND card.node = used.node
+    JOIN fact.process_sample AS sample
+        ON sample.cluster = card.cluster AND sample.device_uuid = card.device_uuid
+        AND sample.occurred_at BETWEEN used.occurred_at - INTERVAL 1 HOUR AND used.occurred_at + INTERVAL 1 HOUR
 ),
 
 -- The pods that an exporter's rows of a card name, by the last round that named any.
@@ -423,13 +433,20 @@ found AS (
     SELECT
         used.cluster, 'used_without_holder', 'warning', 'device ' || used.device_uuid,
         'it is at work and nobody holds it: used by an unallocated process'
-        || coalesce(' (' || process.whose || ')', '; import nvidia-smi process lists of its node to learn whose'),
+        || CASE
+            WHEN process.is_named THEN ' (' || process.whose || ')'
+            WHEN process.whose IS NOT NULL THEN ' (' || process.whose || '); whose it is, the agent on its node tells: it reads the cgroup of a pid'
+            WHEN listed_node.cluster IS NOT NULL
+                THEN '; the process lists of its node name none on it: look on the node itself, as root (nvidia-smi -q -d PIDS; fuser -v /dev/nvidia*)'
+            ELSE '; import nvidia-smi process lists of its node to learn whose'
+        END,
         json_object(
             'node', used.node, 'util_gpu_ratio', used.util_ratio, 'gr_active_ratio', used.gr_ratio, 'memory_used_mib', used.memory_mib,
             'seen_at', CAST(used.occurred_at AS VARCHAR), 'processes', process.whose
         )
     FROM used_by_nobody AS used
     LEFT JOIN process ON process.cluster = used.cluster AND process.device_uuid = used.device_uuid
+    LEFT JOIN listed_node ON listed_node.cluster = used.cluster AND listed_node.device_uuid = used.device_uuid
     UNION ALL
     SELECT
         cluster, 'orphaned_memory', 'warning', 'device ' || device_uuid,

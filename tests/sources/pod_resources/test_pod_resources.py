@@ -147,6 +147,16 @@ def test_replicas_without_allocatable_are_unknown() -> None:
     assert codes(facts) == ["replicas_unknown", "device_not_allocatable"]
 
 
+def test_replicas_that_nobody_lists_are_one_finding_per_node_and_resource_with_their_count() -> None:
+    held = [device(f"{CARD}::{n}") for n in range(3)]
+    facts = read(node(pod(*held), allocatable=[]))
+    (finding,) = (fact for fact in of(Finding, facts) if fact.code == "replicas_unknown")
+    assert finding.subject.startswith("node ")
+    assert json.loads(finding.evidence)["count"] == 3
+    fewer = read(node(pod(held[0]), allocatable=[]))
+    assert [fact.message for fact in of(Finding, fewer) if fact.code == "replicas_unknown"] == [finding.message]
+
+
 def test_slices_of_a_profile_follow_from_the_nodes_other_profiles() -> None:
     offered = [
         device(MIG, resource="nvidia.com/mig-1g.10gb"),

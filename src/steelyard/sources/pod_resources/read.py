@@ -30,6 +30,7 @@ from steelyard.sources.shared.refusals import Refusals
 
 SOURCE: Final = "pod_resources"
 _PROFILE: Final = re.compile(r"nvidia\.com/mig-([0-9a-z.+-]{4,40}?)(?:\.shared)?\Z")
+_IDS_SHOWN: Final = 20
 _ACCELERATOR: Final = re.compile(
     r"(?:nvidia\.com|amd\.com|gpu\.intel\.com|huawei\.com|cambricon\.com|hygon\.com|metax-tech\.com|mthreads\.com|iluvatar\.\w{2,12}|"
     r"kunlunxin\.com|enflame\.com|volcano\.sh/vgpu.{0,40}|aws\.amazon\.com|google\.com/tpu|habana\.ai)(?:/|\Z)|.{0,60}/.{0,60}gpu",
@@ -46,6 +47,7 @@ class _Node:
     replicas: dict[str, set[int]] = field(default_factory=dict)
     profiles: set[str] = field(default_factory=set)
     holders: dict[str, dict[str, None]] = field(default_factory=dict)
+    unlisted: dict[str, dict[str, str]] = field(default_factory=dict)
 
 
 def sniff(head: bytes) -> str | None:
@@ -109,9 +111,26 @@ class _Reading:
             yield from self._refusals.refuse(f"{self._where}: {misshapen}", 0, "")
         for container in self._node.answer.containers or ():
             yield from self._grants(container)
+        yield from self._unlisted_replicas()
         yield from self._devices()
         yield from self._contradictions()
         yield self._status()
+
+    def _unlisted_replicas(self) -> Iterator[Fact]:
+        """Once for each resource, whoever holds of it: the words are those of every dump of the node, so that they are one finding."""
+        for resource, held in self._node.unlisted.items():
+            yield from self._refusals.find(
+                "replicas_unknown",
+                self._where,
+                f"what pods hold of {resource or 'a resource without a name'} are replicas that allocatable does not list: no share is known",
+                evidence={
+                    "resource": resource,
+                    "count": len(held),
+                    "device_ids": sorted(held)[:_IDS_SHOWN],
+                    "pods": sorted(set(held.values()))[:_IDS_SHOWN],
+                    "node": self._name,
+                },
+            )
 
     def _grants(self, container: ListedContainer) -> Iterator[Fact]:
         seen: dict[str, str] = {}
@@ -140,12 +159,7 @@ class _Reading:
         uuid, reason = self._device_of(parsed)
         slices, profile = self._slices(device.resource)
         if parsed.unit_kind == "slice" and self._replicas(parsed) is None:
-            yield from self._refusals.find(
-                "replicas_unknown",
-                f"pod {pod}",
-                f"{text} is one of several replicas, but allocatable does not list them: its share is not known",
-                evidence={"device_id": text, "node": self._name},
-            )
+            self._node.unlisted.setdefault(device.resource, {}).setdefault(text, pod)
         yield Grant(
             cluster=self._ctx.cluster,
             source=SOURCE,
