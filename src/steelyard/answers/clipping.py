@@ -1,13 +1,14 @@
 """GPU-time of a stretch that is no whole grain: clipped from the holdings themselves, by the rules that the supply ledger books by.
 
 Q2 calls it for the two grains that a window may cut. The trick to know: where the holders of a card ask for more than the card has, each
-counts its part of the sum, so the moments between two changes on a card are walked one by one; elsewhere a clipped length is enough.
+counts its part of the sum, so the moments between two changes on a card are walked one by one; elsewhere a clipped length is enough. Holders whose
+card no source names share what is left of their node's (or cluster's) cards: the ledger's own stretches of it (``dim.supply_room``) are walked.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Final
 
@@ -22,12 +23,26 @@ _ONE_CARD: Final = ((INSTANT_MIN, INSTANT_MAX, 1),)
 
 
 @dataclass(frozen=True, slots=True)
+class Room:
+    """A stretch in which neither what is left of a place's cards nor what is asked of it changes: of each measure (ppm, MiB, percent) what is asked
+    and what is left. ``cards`` 0: none is known to be there, so what is held stands as asked."""
+
+    start: int
+    end: int
+    cards: int
+    asked: tuple[int, int, int]
+    left: tuple[int, int, int]
+
+
+@dataclass(frozen=True, slots=True)
 class Places:
     """What the places have: ``memory_mib`` of one card by (cluster, place id), None or absent = not known; ``counted``, by (cluster, node),
-    the stretches ``(start, end, cards)`` of nodes whose cards are counted and have no known UUID."""
+    the stretches ``(start, end, cards)`` of nodes whose cards are counted and have no known UUID; ``rooms``, by (cluster, place kind, place id), what
+    is left where holders lie on cards that no source names, in order of time."""
 
     memory_mib: Mapping[tuple[str, str], int | None]
     counted: Mapping[tuple[str, str], Sequence[tuple[int, int, int]]]
+    rooms: Mapping[tuple[str, str, str], Sequence[Room]] = field(default_factory=dict)
 
     def cards_of(self, cluster: str, kind: str, place: str) -> Sequence[tuple[int, int, int]]:
         """When the place has how many cards; stretches add up. Empty: nothing bounds what is held there."""
@@ -55,9 +70,16 @@ def booked_rows(holdings: Iterable[Record], places: Places) -> Iterator[Record]:
             cores_held_percent(row["cores_percent"], row["unit_kind"], row["memory_mib"], row["share_ppm"]) or 0
             for row in rows
         ]
-        gpu_time = _products(rows, shares, cards, WHOLE_PPM)
-        memory_time = _memory_products(rows, mibs, cards, memory)
-        cores_time = _products(rows, cores, cards, _CORES_WHOLE)
+        rooms = places.rooms.get((cluster, kind, place), ())
+        memory_time: Sequence[int | None]
+        if rooms:
+            gpu_time, cores_time = (_left_over(rows, held, rooms, of) for held, of in ((shares, 0), (cores, 2)))
+            left_mib = _left_over(rows, [mib or 0 for mib in mibs], rooms, 1)
+            memory_time = [None if mib is None else product for mib, product in zip(mibs, left_mib, strict=True)]
+        else:
+            gpu_time = _products(rows, shares, cards, WHOLE_PPM)
+            memory_time = _memory_products(rows, mibs, cards, memory)
+            cores_time = _products(rows, cores, cards, _CORES_WHOLE)
         for row, product, mib_us, percent_us in zip(rows, gpu_time, memory_time, cores_time, strict=True):
             booked = _booked(row, product // WHOLE_PPM, mib_us, percent_us)
             yield booked
@@ -101,6 +123,20 @@ def _products(
         for i in present:
             part = booked_share_ppm(amounts[i], total, count * of_card) if count else amounts[i]
             products[i] += (end - start) * part
+    return products
+
+
+def _left_over(rows: Sequence[Record], amounts: Sequence[int], rooms: Sequence[Room], measure: int) -> list[int]:
+    """Per holding whose card is not known, the sum of length x its part of what is left; where nothing is known of that, as asked."""
+    products = []
+    for row, amount in zip(rows, amounts, strict=True):
+        product = (row["end_us"] - row["start_us"]) * amount
+        for room in rooms:
+            length = min(row["end_us"], room.end) - max(row["start_us"], room.start)
+            if length > 0 and room.cards:
+                part = booked_share_ppm(amount, room.asked[measure], room.left[measure])
+                product -= length * (amount - part)
+        products.append(product)
     return products
 
 

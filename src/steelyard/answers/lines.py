@@ -7,7 +7,7 @@ which are clipped from the holdings; and into the periods in which a model's wei
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Final
 
@@ -194,6 +194,7 @@ def lines_of(
         part = grains_of(period, parameter.grain_us)
         booked = reading.run("booked", from_us=part.whole.start, to_us=part.whole.end)
         for edge in part.edges:
+            places = replace(places, rooms=_rooms(reading, edge))
             cut = reading.run("edge_holdings", from_us=edge.start, to_us=edge.end)
             booked.extend(clipping.booked_rows(cut, places))
         for row in booked:
@@ -234,6 +235,18 @@ def _places(reading: Reading, devices: Iterable[Record]) -> clipping.Places:
                 sizes.setdefault((row["cluster"], place), set()).add(row["memory_mib"])
     memory_mib = {key: next(iter(found)) if len(found) == 1 else None for key, found in sizes.items()}
     return clipping.Places(memory_mib, counted)
+
+
+def _rooms(reading: Reading, edge: Window) -> dict[tuple[str, str, str], list[clipping.Room]]:
+    """What is left for holders on cards that no source names, within a cut grain."""
+    found: dict[tuple[str, str, str], list[clipping.Room]] = {}
+    for row in reading.run("transfer_rooms", from_us=edge.start, to_us=edge.end):
+        measures = [
+            tuple(int(row[f"{side}_{unit}"]) for unit in ("ppm", "mib", "percent")) for side in ("asked", "all")
+        ]
+        room = clipping.Room(int(row["from_us"]), int(row["to_us"]), int(row["cards"]), *measures)  # type: ignore[arg-type]  # both are triples
+        found.setdefault((row["cluster"], row["place_kind"], row["place_id"]), []).append(room)
+    return found
 
 
 def _book(line: Line, row: Record, weight_ppm: int) -> None:

@@ -52,6 +52,16 @@ SELECT cluster, node, cards_count, memory_mib, from_us, to_us
 FROM dim.node_capacity
 ORDER BY cluster, node, from_us;
 
+-- name: transfer_rooms
+-- What is left of the cards of a node or cluster for holders whose card no source names, and what they ask of it, as the supply ledger books them.
+SELECT
+    site.cluster, site.place_kind, site.place_id, room.from_us, room.to_us, room.cards, room.asked_ppm, room.all_ppm, room.asked_mib, room.all_mib,
+    room.asked_percent, room.all_percent
+FROM dim.supply_room AS room
+JOIN dim.supply_site AS site ON site.site_no = room.site_no AND site.stay_no = 1 AND site.basis = 'transfer'
+WHERE room.class_no = 0 AND room.from_us < $to_us AND room.to_us > $from_us
+ORDER BY site.cluster, site.place_kind, site.place_id, room.from_us;
+
 -- name: held_time
 SELECT
     cluster, pod_uid, place_id, device_uuid,

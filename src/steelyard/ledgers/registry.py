@@ -151,6 +151,7 @@ SUPPLY: Final = Ledger(
     open_when=_RUNNING_GRAIN,
     closed_by={"device_sample": ("dropped",)},
     findings_file="supply_findings.sql",
+    ground=("fact.device", "fact.node", 'fact."grant"', "fact.inventory_basis"),
     stages=(
         "supply_site",
         "supply_slot",
