@@ -261,6 +261,45 @@ def test_a_lost_card_and_an_asset_only_card_are_listed_and_offer_nothing() -> No
     assert (values["gpus_supply"], values["gpus_free"], values["devices_lost_count"]) == (3, 1.75, 1)
 
 
+@pytest.mark.parametrize(
+    ("asked_ppm", "free", "out", "over"),
+    [(1_000_000, "0.75", 1, 0), (2_000_000, 0, "0.75", 0), (2_750_000, 0, 0, 0), (3_000_000, 0, 0, "0.25")],
+)
+@pytest.mark.parametrize("place", [{"place_kind": "cluster", "place_id": "default", "node": None}, {}])
+def test_a_holder_without_a_known_card_or_node_takes_what_is_out_of_service_last(
+    place: dict[str, Any], asked_ppm: int, free: Any, out: Any, over: Any
+) -> None:
+    estate = small_story()
+    estate.card("GPU-lost", index=2, state="lost")
+    estate.pod("team-c/plain", **({"node": None} if place else {}))
+    estate.hold("team-c/plain", None, "11:00", None, asked_ppm, **place)
+    values = figures(ask(estate))
+    assert values["gpus_supply"] == 3
+    found = tuple(values[name] for name in ("gpus_free", "gpus_out_of_service", "gpus_overcommitted"))
+    assert found == (Fraction(free), Fraction(out), Fraction(over))
+
+
+def test_what_a_cluster_has_free_is_not_taken_by_holders_of_another() -> None:
+    estate = small_story()
+    estate.listing(
+        at("12:00"), cluster="other", fact_id="other", observed_from_at=at("08:00"), observed_to_at=at("12:00")
+    )
+    estate.card("GPU-other", "node-o", cluster="other")
+    estate.hold(
+        "team-c/plain",
+        None,
+        "11:00",
+        None,
+        2_000_000,
+        cluster="other",
+        place_kind="cluster",
+        place_id="other",
+        node=None,
+    )
+    values = figures(ask(estate))
+    assert (values["gpus_overcommitted"], values["gpus_free"]) == (1, Fraction("1.75"))
+
+
 def test_a_card_is_lost_from_the_instant_of_its_loss() -> None:
     estate = small_story()
     estate.card("GPU-lost", index=2, state="lost", lost_at=at("11:00"))

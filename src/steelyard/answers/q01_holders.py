@@ -260,11 +260,28 @@ class _Rest:
     broken_ppm: int = 0
     doubtful_ppm: int = 0
 
+    def add(self, other: _Rest) -> None:
+        """What is left of another home."""
+        self.all_ppm += other.all_ppm
+        self.broken_ppm += other.broken_ppm
+        self.doubtful_ppm += other.doubtful_ppm
+
+
+def _take_from(rest: _Rest, asked_ppm: int) -> int:
+    """Take what holders without a known card hold, in the ledger's order: what is free, then what is in doubt, then what is out of service. Returns
+    what is asked beyond all of it."""
+    taken = min(rest.all_ppm, asked_ppm)
+    rest.all_ppm -= taken
+    rest.broken_ppm = min(rest.all_ppm, rest.broken_ppm)
+    rest.doubtful_ppm = min(rest.all_ppm - rest.broken_ppm, rest.doubtful_ppm)
+    return asked_ppm - taken
+
 
 def _balance(scene: Scene, cards: Sequence[Card], supply: int, values: dict[str, Value]) -> int:
     """Fill in where the supply stands, node by node; returns what of it is unobserved, in ppm of a card.
 
-    A holder without a known card takes from the rest of its node, one without a known node from what is left of all.
+    A holder without a known card takes from the rest of its node, one without a known node from what the nodes of its cluster leave; what is out of
+    service is taken last.
     """
     rests: dict[Home, _Rest] = {}
     over = 0
@@ -287,17 +304,16 @@ def _balance(scene: Scene, cards: Sequence[Card], supply: int, values: dict[str,
         home = (row["cluster"], row["node"])
         home = home if home in rests else (row["cluster"], None)
         unplaced[home] = unplaced.get(home, 0) + (row["share_ppm"] or 0)
-    out = left = unobserved = 0
+    of_clusters: dict[str, _Rest] = {}
     for home, rest in rests.items():
-        of_node = rest.all_ppm - unplaced.pop(home, 0)
-        over, of_node = over + max(0, -of_node), max(0, of_node)
-        broken = min(of_node, rest.broken_ppm)
-        out, of_node = out + broken, of_node - broken
-        unobserved += min(of_node, rest.doubtful_ppm)
-        left += of_node
-    left -= sum(unplaced.values())
-    over, left = over + max(0, -left), max(0, left)
-    unobserved = min(left, unobserved)
+        over += _take_from(rest, unplaced.pop(home, 0))
+        of_clusters.setdefault(home[0], _Rest()).add(rest)
+    for cluster, rest in of_clusters.items():
+        over += _take_from(rest, sum(asked for (of, _node), asked in unplaced.items() if of == cluster))
+    over += sum(asked for (cluster, _node), asked in unplaced.items() if cluster not in of_clusters)
+    out = sum(rest.broken_ppm for rest in of_clusters.values())
+    left = sum(rest.all_ppm - rest.broken_ppm for rest in of_clusters.values())
+    unobserved = sum(rest.doubtful_ppm for rest in of_clusters.values())
     free: Value = Unknown("; ".join(sorted(reasons)[:_REASONS_LISTED])) if reasons else Fraction(left, CARD_PPM)
     amounts = {
         "gpus_supply": supply,
