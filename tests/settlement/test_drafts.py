@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
+import msgspec
 import pytest
 
 from steelyard.facts.base import Fact
@@ -14,11 +16,11 @@ from steelyard.primitives.instant import HOUR_US
 from steelyard.settlement.added_lines import credit_lines, tax_lines
 from steelyard.settlement.exchange import Rates, in_currency
 from steelyard.settlement.periods import PeriodRules
-from steelyard.settlement.rules import CreditRule, SettlementRules, TaxRule
+from steelyard.settlement.rules import CreditRule, SettlementRules, TaxRule, rules_of
 from steelyard.settlement.statement import Statement, StatementLine
 from steelyard.store import Store
 from tests.settlement.conftest import Site
-from tests.settlement.estate import at, book, cards, drafts, micro, pod, posted, story, watched
+from tests.settlement.estate import at, book, cards, discount, drafts, micro, pod, posted, story, watched
 
 
 def of(facts: list[Fact], rules: SettlementRules | None = None, label: str = "2026-11") -> dict[str, Statement]:
@@ -90,8 +92,6 @@ def test_a_line_is_split_where_a_price_changes() -> None:
 
 
 def replace_key(fact: Fact, suffix: str) -> Fact:
-    import msgspec
-
     return msgspec.structs.replace(fact, natural_key=f"{fact.natural_key}-{suffix}")
 
 
@@ -102,6 +102,42 @@ def test_a_reorganisation_splits_a_line_at_its_instant() -> None:
         ("vision", "cc-vision", micro(240)),
         ("speech", "cc-speech", micro(240)),
     ]
+
+
+def test_what_changes_for_others_splits_no_line_and_moves_no_amount() -> None:
+    dearer = [
+        msgspec.structs.replace(replace_key(line, "h100"), price_id="h100")
+        for line in book(1, charge=micro(3), cost=None, model="H100", valid_from_at=at("11-06"))[1:]
+    ]
+    facts = [*story(), *dearer, tree(1, "team-a", "vision", end="11-06"), tree(2, "team-a", "speech", start="11-06")]
+    with Store.open_memory() as store:
+        posted(store, facts)
+        found, apart = drafts(store), drafts(store, rules=SettlementRules(joins_lines=False))
+    assert [len(each["team-b"].lines) for each in (found, apart)] == [1, 2]
+    assert [len(each["team-a"].lines) for each in (found, apart)] == [3, 3]
+    (joined,), (first, second) = found["team-b"].lines, apart["team-b"].lines
+    assert (joined.line_id, joined.started_at, joined.ended_at) == (first.line_id, first.started_at, second.ended_at)
+    summed = (
+        "quantity_gpu_us", "normalised_gpu_us", "list_micro", "discount_micro", "amount_micro", "cost_micro", "used_gpu_us", "used_upper_gpu_us"
+    )  # fmt: skip
+    for name in summed:
+        parts = [getattr(line, name) for line in (first, second)]
+        assert getattr(joined, name) == (None if None in parts else sum(parts)), name
+
+
+def test_a_discount_that_begins_within_the_month_splits_the_line_of_its_tenant_alone() -> None:
+    later = replace_key(discount("team-b", 500_000), "later")
+    facts = [*story()[:-1], msgspec.structs.replace(later, valid_from_at=at("11-06"))]
+    found = of(facts)
+    assert [line.discount_micro for line in found["team-b"].lines] == [0, micro(150)]
+    assert len(found["team-a"].lines) == 2
+
+
+def test_a_close_that_knew_of_no_joining_joins_nothing() -> None:
+    kept = json.loads(SettlementRules().to_json())
+    assert rules_of(json.dumps(kept)).joins_lines
+    del kept["joins_lines"]
+    assert not rules_of(json.dumps(kept)).joins_lines
 
 
 def test_a_line_without_a_price_has_no_amount_and_says_why() -> None:

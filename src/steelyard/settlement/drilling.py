@@ -154,12 +154,12 @@ def _intervals(store: Store, made: TenantLine) -> Table:
 
 
 def _grains(store: Store, made: TenantLine) -> Table:
-    place_no, holder_no, epoch_no, tariff_no = made.numbers
+    place_no, holder_no, tariff_no = made.numbers
     rows = store.rows(
         "SELECT epoch_us(row.grain_at), row.quantity_gpu_us, row.list_micro, row.discount_micro, row.charge_micro, tariff.price_id, "
         "tariff.unpriced_reason FROM settling_charge AS row JOIN settling_tariff AS tariff ON tariff.tariff_no = row.tariff_no "
-        f"WHERE row.place_no = ? AND row.holder_no = ? AND row.tariff_no = ? AND ({epoch_expression(store)}) = ? ORDER BY 1",
-        [place_no, holder_no, tariff_no, epoch_no],
+        f"WHERE row.place_no = ? AND row.holder_no = ? AND row.tariff_no = ? AND list_contains(?, {epoch_expression(store)}) ORDER BY 1",
+        [place_no, holder_no, tariff_no, list(made.epochs)],
     )
     cells: list[Sequence[Value]] = [(_at(row[0]), row[1] / HOUR_US, *row[2:]) for row in rows]
     money = (Column("list_micro", "micro"), Column("discount_micro", "micro"), Column("charge_micro", "micro"))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from typing import Final, Literal
 
@@ -65,6 +65,7 @@ class SettlementRules:
     ``coverage_min_ppm``: below it a line is marked as estimated, and a close is blocked. ``late_after_us``: a source that told nothing for so long
     before a period's end is late. ``alerts_ppm``: parts of a budget at which it is told. ``approvers``: what has to be approved (``budget``,
     ``dispute``, ``waiver``) -> roles that may. ``settings_sha256``: of the whole settings.
+    ``joins_lines``: parts of a line that differ in nothing are one, whatever changed meanwhile for others.
     """
 
     periods: PeriodRules = field(default_factory=PeriodRules)
@@ -79,6 +80,7 @@ class SettlementRules:
     alerts_ppm: tuple[int, ...] = ALERTS_PPM
     approvers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     settings_sha256: str = ""
+    joins_lines: bool = True
 
     def currency_of(self, tenant: str) -> str | None:
         """What a tenant's statement is in; None: what the price book is in."""
@@ -94,5 +96,6 @@ class SettlementRules:
 
 
 def rules_of(text: str | bytes) -> SettlementRules:
-    """The rules behind ``to_json``."""
-    return msgspec.json.decode(text, type=SettlementRules)
+    """The rules behind ``to_json``. Those of a close that knew of no joining join nothing, so that it comes out of its files as it was."""
+    found = msgspec.json.decode(text, type=SettlementRules)
+    return found if "joins_lines" in msgspec.json.decode(text) else replace(found, joins_lines=False)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import Any, Final
 
 from steelyard.definitions.money import half_up
@@ -32,7 +33,7 @@ KINDS: Final[Mapping[str, Kind]] = {
 class TenantLine:
     """A line, whose it is, and the currencies of its charge and of its cost before anything is converted.
 
-    ``ledger_line``: the charge ledger's word. ``numbers``: of its place, holder, epoch and tariff.
+    ``ledger_line``: the charge ledger's word. ``numbers``: of its place, holder and tariff; ``epochs``: of those that it has rows in.
     """
 
     tenant: str
@@ -40,7 +41,8 @@ class TenantLine:
     currency: str | None
     cost_currency: str | None = None
     ledger_line: str = ""
-    numbers: tuple[int, int, int, int] = (0, 0, 0, 0)
+    numbers: tuple[int, int, int] = (0, 0, 0)
+    epochs: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,17 +108,81 @@ def usage_lines(store: Store, rules: SettlementRules) -> Iterator[TenantLine]:
         "ORDER BY pod.tenant, line.place_no, line.holder_no, line.epoch_no, line.line, line.price_id, line.currency, line.unpriced_reason, "
         "line.provisional"
     )
-    for row in store.records(sql):
-        yield _tenant_line(row, prices, weights, rules)
+    for _whose, rows in groupby(store.records(sql), lambda row: (row["tenant"], row["place_no"], row["holder_no"])):
+        parts = [_part_of(row, prices, weights) for row in rows]
+        for part in _joined(parts) if rules.joins_lines else parts:
+            yield _tenant_line(part, rules)
 
 
-def _tenant_line(
-    row: Mapping[str, Any], prices: Prices, weights: Mapping[tuple[str | None, int], int | None], rules: SettlementRules
-) -> TenantLine:
+@dataclass(slots=True)
+class _Part:
+    """What a row says, the unit price and the weight that hold in its epoch, and the epochs of the rows that were joined to it."""
+
+    row: dict[str, Any]
+    unit: UnitPrice | None
+    weight: int | None
+    epochs: tuple[int, ...]
+
+    def is_as(self, other: _Part) -> bool:
+        """Whether the two differ in time and amounts alone: nobody could tell why they are two lines."""
+        mine, its = self.row, other.row
+        same = ("department", "team", "project", "cost_centre", "cost_currency")
+        listed, discounts = (mine["list_micro"], its["list_micro"]), (mine["discount_micro"], its["discount_micro"])
+        if (
+            None not in listed
+            and abs(discounts[0] * listed[1] - discounts[1] * listed[0]) * 10_000 > listed[0] * listed[1]
+        ):
+            return False
+        return (
+            (self.unit, self.weight) == (other.unit, other.weight)
+            and all(mine[name] == its[name] for name in same)
+            and (mine["cost_micro"] is None) == (its["cost_micro"] is None)
+        )
+
+    def join(self, other: _Part) -> None:
+        """Take the amounts and the time of a later one. What is not known of one part of the use is not seen: its upper bound is all of it."""
+        mine, its = self.row, other.row
+        if mine["used_gpu_us"] is None or its["used_gpu_us"] is None:
+            for row in (mine, its):
+                row["used_upper_gpu_us"] = (
+                    row["amount_gpu_us"] if row["used_gpu_us"] is None else row["used_upper_gpu_us"]
+                )
+        for name in _SUMMED:
+            mine[name] = its[name] if mine[name] is None else mine[name] + (its[name] or 0)
+        mine["to_us"] = max(mine["to_us"], its["to_us"])
+        self.epochs += other.epochs
+
+
+_SUMMED: Final = (
+    "quantity_gpu_us", "list_micro", "discount_micro", "charge_micro", "amount_gpu_us", "cost_micro", "used_gpu_us", "used_upper_gpu_us",
+    "seen_gpu_us",
+)  # fmt: skip
+
+
+def _part_of(row: Mapping[str, Any], prices: Prices, weights: Mapping[tuple[str | None, int], int | None]) -> _Part:
+    unit = prices.at(row["price_id"], row["from_us"]) if row["charge_micro"] is not None else None
+    return _Part(dict(row), unit, weights.get((row["model"], row["epoch_no"])), (row["epoch_no"],))
+
+
+def _joined(parts: Sequence[_Part]) -> list[_Part]:
+    """The parts of one holder at one place, in the order of time, each with the one before it of the same price, where they differ in nothing."""
+    found: list[_Part] = []
+    last: dict[tuple[object, ...], _Part] = {}
+    for part in parts:
+        key = tuple(part.row[name] for name in ("line", "price_id", "currency", "unpriced_reason", "provisional"))
+        before = last.get(key)
+        if before is not None and before.is_as(part):
+            before.join(part)
+            continue
+        last[key] = part
+        found.append(part)
+    return found
+
+
+def _tenant_line(part: _Part, rules: SettlementRules) -> TenantLine:
+    row, unit, weight = part.row, part.unit, part.weight
     start, quantity = row["from_us"], row["quantity_gpu_us"]
     priced = row["charge_micro"] is not None
-    unit = prices.at(row["price_id"], start) if priced else None
-    weight = weights.get((row["model"], row["epoch_no"]))
     amount, seen, cost = row["amount_gpu_us"], row["seen_gpu_us"], row["cost_micro"]
     coverage = None if not amount or seen is None else seen * PPM // amount
     line = StatementLine(
@@ -162,8 +228,8 @@ def _tenant_line(
         unpriced_reason=row["unpriced_reason"],
         provisional=bool(row["provisional"]),
     )  # fmt: skip
-    numbers = (row["place_no"], row["holder_no"], row["epoch_no"], row["tariff_no"])
-    return TenantLine(row["tenant"], line, row["currency"], row["cost_currency"], row["line"], numbers)
+    numbers = (row["place_no"], row["holder_no"], row["tariff_no"])
+    return TenantLine(row["tenant"], line, row["currency"], row["cost_currency"], row["line"], numbers, part.epochs)
 
 
 def line_id(*parts: object) -> str:
