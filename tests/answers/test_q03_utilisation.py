@@ -99,7 +99,7 @@ def test_causes_name_the_owner_of_most_of_them() -> None:
     assert found["suspected_hang", None]["owner"] == "team-a/Deployment/train"
     waiting = found["free_waiting", "quota"]
     assert (waiting["owner"], waiting["tenants"], waiting["pods"]) == ("team-b/Job/waiting", "team-b", 0)
-    assert isinstance(waiting["owner_gpu_hours"], Unknown)
+    assert waiting["owner_gpu_hours"] == waiting["gpu_hours"] == 2
     assert not {state for state, _cause in found} & {"memory_bound", "compute_bound", "mixed", "saturated"}
 
 
@@ -314,6 +314,69 @@ def test_rows_that_stand_against_others_are_explained_and_nothing_is_where_there
     by_card = ask(estate, by=("gpu",))
     assert any("rows of less than 0" in spot for spot in by_card.blind_spots)
     assert not any("rows of less than 0" in spot for spot in ask(by=("gpu",)).blind_spots)
+
+
+def asked(estate: Estate, owner: str, gpu_milli: int, start: str, end: str, cause: str = "quota") -> None:
+    """A wait of one request; ``owner``: namespace/name of a Job."""
+    namespace, name = owner.split("/")
+    demand = {"cluster": "default", "demand_id": f"{owner}/{start}"}
+    estate.insert(
+        "ledger.wait", **demand, demand_kind="pod", namespace=namespace, stage="queue" if cause == "quota" else "scheduler", started_at=at(start),
+        ended_at=at(end), known_to_at=at(end), cause=cause, gpu_milli=gpu_milli,
+    )  # fmt: skip
+    estate.insert(
+        "dim.demand", **demand, namespace=namespace, tenant=namespace, workload_kind="Job", workload_name=name
+    )
+
+
+def waited_for(estate: Estate, hour: str, gpu_hours: float, cause: str = "quota") -> None:
+    estate.insert(
+        "ledger.gpu_state", cluster="default", place_kind="device", place_id=SECOND, node="node-a", device_uuid=SECOND, grain_at=at(hour),
+        state="free_waiting", cause=cause, basis="occupancy", amount_gpu_us=int(gpu_hours * HOUR_US),
+    )  # fmt: skip
+
+
+def owners_of_waiting(estate: Estate, cause: str = "quota") -> tuple[Any, ...]:
+    found = next(row for row in rows(ask(estate), "causes") if (row["state"], row["cause"]) == ("free_waiting", cause))
+    return found["owner"], found["owner_gpu_hours"], found["tenants"]
+
+
+def waiting_story() -> Estate:
+    """08:00 to 12:00 with one card of which nothing is booked but what a test says."""
+    estate = small_story()
+    estate.store.execute("DELETE FROM ledger.gpu_state")
+    return estate
+
+
+def test_free_time_is_matched_with_who_asks_for_longest_and_not_with_who_asks_for_most() -> None:
+    estate = waiting_story()
+    asked(estate, "old/small", 1_000, "08:00", "11:00")
+    asked(estate, "new/large", 8_000, "09:00", "11:00")
+    for hour in ("09:00", "10:00"):
+        waited_for(estate, hour, 1)
+    assert owners_of_waiting(estate) == ("old/Job/small", 2, "old")
+
+
+def test_each_claims_at_most_what_it_asks_for_in_an_hour_and_the_rest_is_the_next_ones() -> None:
+    estate = waiting_story()
+    asked(estate, "old/small", 500, "08:00", "10:30")
+    asked(estate, "new/large", 8_000, "09:00", "11:00")
+    waited_for(estate, "09:00", 1)
+    waited_for(estate, "10:00", 1)
+    owner, gpu_hours, tenants = owners_of_waiting(estate)
+    assert (owner, gpu_hours) == ("new/Job/large and 1 more", Fraction(5, 4))
+    assert set(tenants.split(", ")) == {"old", "new"}
+    listed = next(row for row in rows(ask(estate), "troubles") if row["trouble"] == "free_waiting:quota")
+    assert listed["owner"] == owner
+
+
+def test_who_asked_while_nothing_was_free_or_for_another_cause_is_no_owner() -> None:
+    estate = waiting_story()
+    asked(estate, "early/e", 8_000, "08:00", "09:00")
+    asked(estate, "placed/p", 8_000, "08:00", "11:00", cause="placement")
+    asked(estate, "late/l", 1_000, "09:00", "10:00")
+    waited_for(estate, "09:00", 1)
+    assert owners_of_waiting(estate) == ("late/Job/l", 1, "late")
 
 
 def test_a_series_per_state_adds_up_to_the_figure() -> None:

@@ -142,6 +142,54 @@ GROUP BY
     wait.cluster, wait.namespace, demand.queue, demand.tenant, demand.workload_kind, demand.workload_name, demand.person,
     waiting_cause(wait.cause, wait.stage, wait.demand_kind);
 
+-- name: waiting_owners
+-- Whose requests the free time was matched with that somebody waited for: grain by grain and cause by cause, those who ask for longest first, each at most
+-- what it asked for in that grain. The ledger matches instant by instant, so within a grain in which requests come and go it may have been another's.
+WITH
+asked AS (
+    SELECT
+        cluster, namespace, demand_id, waiting_cause(cause, stage, demand_kind) AS cause, gpu_milli, asked_us,
+        greatest(epoch_us(started_at), $from_us) AS lo, least(epoch_us(coalesce(ended_at, known_to_at)), $to_us) AS hi
+    FROM (SELECT *, epoch_us(min(started_at) OVER (PARTITION BY cluster, demand_id)) AS asked_us FROM ledger.wait) AS wait
+    WHERE claims_free_share(stage, fit, gpu_milli, unknown_reason)
+        AND started_at < make_timestamp($to_us) AND coalesce(ended_at, known_to_at) > make_timestamp($from_us)
+),
+
+part AS (
+    SELECT
+        cluster, namespace, demand_id, cause, asked_us, grain_us_at,
+        sum(CAST(least(hi, grain_us_at + grain_us) - greatest(lo, grain_us_at) AS HUGEINT) * gpu_milli) AS milli_us
+    FROM (
+        SELECT asked.*, parameter.grain_us, unnest(range(grain_start_us(lo, parameter.grain_us), hi, parameter.grain_us)) AS grain_us_at
+        FROM asked
+        CROSS JOIN dim.parameter AS parameter
+        WHERE hi > lo
+    ) AS cut
+    GROUP BY cluster, namespace, demand_id, cause, asked_us, grain_us_at
+),
+
+line AS (
+    SELECT *, sum(milli_us) OVER (PARTITION BY cluster, grain_us_at, cause ORDER BY asked_us, demand_id, namespace ROWS UNBOUNDED PRECEDING) AS reach
+    FROM part
+),
+
+waited AS (
+    SELECT cluster, epoch_us(grain_at) AS grain_us_at, cause, CAST(sum(amount_gpu_us) AS HUGEINT) * 1000 AS milli_us
+    FROM ledger.gpu_state
+    WHERE state = 'free_waiting' AND grain_at >= make_timestamp($from_us) AND grain_at < make_timestamp($to_us)
+    GROUP BY cluster, grain_at, cause
+)
+
+SELECT
+    line.cluster, line.namespace, demand.queue, demand.tenant, demand.workload_kind, demand.workload_name, demand.person, line.cause,
+    CAST(sum(least(line.reach, waited.milli_us) - (line.reach - line.milli_us)) // 1000 AS BIGINT) AS matched_us
+FROM line
+JOIN waited ON waited.cluster = line.cluster AND waited.grain_us_at = line.grain_us_at AND waited.cause = line.cause
+LEFT JOIN dim.demand AS demand ON demand.cluster = line.cluster AND demand.demand_id = line.demand_id
+WHERE line.reach - line.milli_us < waited.milli_us
+GROUP BY line.cluster, line.namespace, demand.queue, demand.tenant, demand.workload_kind, demand.workload_name, demand.person, line.cause
+ORDER BY ALL;
+
 -- name: balance
 SELECT CAST(coalesce(sum(abs(residual)), 0) AS DECIMAL(38, 0)) AS residual_gpu_us
 FROM (

@@ -57,7 +57,8 @@ COLUMNS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """Figures, the table of what was pending, and its total in GPU-microseconds (None: not told apart as asked). ``asking``: who asked, by cause."""
+    """Figures, the table of what was pending, and its total in GPU-microseconds (None: not told apart as asked). ``asking``: whose
+    requests free time was matched with, by cause."""
 
     figures: Sequence[Figure]
     table: Table
@@ -74,15 +75,14 @@ def demand_part(reading: Reading, window: Window, where: Sequence[Filter], suppl
         )
         figures = [Figure(name, reason, unit, method, reason) for name, (unit, method) in METHODS.items()]
         return Demand(figures, Table("pending", COLUMNS, ()), None)
-    rows = [
-        {**row, "workload": _workload(row["workload_kind"], row["workload_name"])}
-        for row in reading.run("pending", from_us=window.start, to_us=window.end)
-    ]
-    rows = [
-        row
-        for row in rows
-        if all((row[_COLUMN.get(c.dimension.name, c.dimension.name)] or "") == c.wanted for c in where)
-    ]
+    rows, matched = (
+        [
+            row
+            for row in map(_with_workload, reading.run(name, from_us=window.start, to_us=window.end))
+            if all((row[_COLUMN.get(c.dimension.name, c.dimension.name)] or "") == c.wanted for c in where)
+        ]
+        for name in ("pending", "waiting_owners")
+    )
     pending_us = sum(int(row["milli_us"]) for row in rows) // 1000
     waits = queue_waits(reading, WaitScope(window, **{_SCOPE[c.dimension.name]: (c.wanted,) for c in where}))
     values: dict[str, Value] = {
@@ -104,30 +104,38 @@ def demand_part(reading: Reading, window: Window, where: Sequence[Filter], suppl
         (cause, Fraction(milli_us, 1000 * HOUR_US), requests, tenant, queue)
         for (cause, tenant, queue), (milli_us, requests) in ordered
     ]
-    return Demand(figures, Table("pending", COLUMNS, table), pending_us, rows)
+    return Demand(figures, Table("pending", COLUMNS, table), pending_us, matched)
 
 
 def who_asked(
     asking: Sequence[Record], cause: str | None, cluster: str | None = None
 ) -> list[tuple[str, list[Record]]]:
-    """Who asked under a cause, those who asked for most first, each with their requests; who asked for less than a tenth of a GPU-hour is named
-    only where nobody asked for more."""
+    """Whose requests free time was matched with under a cause, those with most first, each with their requests; with less than a tenth of a GPU-hour
+    one is named only where nobody has more."""
     by_owner: dict[str, list[Record]] = {}
     for row in asking:
         if row["cause"] == cause and cluster in (None, row["cluster"]):
             owner = f"{row['namespace']}/{row['workload']}" if row["workload"] else str(row["namespace"])
             by_owner.setdefault(owner, []).append(row)
-    asked_us = {owner: sum(int(row["milli_us"]) for row in rows) // 1000 for owner, rows in by_owner.items()}
-    ordered = sorted(by_owner, key=lambda owner: (-asked_us[owner], owner))
-    named = [owner for owner in ordered if asked_us[owner] >= LEAST_US] or ordered[:1]
+    ordered = sorted(by_owner, key=lambda owner: (-matched_us(by_owner[owner]), owner))
+    named = [owner for owner in ordered if matched_us(by_owner[owner]) >= LEAST_US] or ordered[:1]
     return [(owner, by_owner[owner]) for owner in named]
 
 
+def matched_us(rows: Sequence[Record]) -> int:
+    """Free GPU-time that these requests were matched with."""
+    return sum(int(row["matched_us"]) for row in rows)
+
+
 def asker_shown(named: Sequence[tuple[str, list[Record]]]) -> str | None:
-    """Who asked for most, and how many more did; None where nobody is known."""
+    """Whose requests most was matched with, and how many more there are; None where nobody is known."""
     if len(named) > 1:
         return _("{owner} and {count} more").format(owner=named[0][0], count=len(named) - 1)
     return named[0][0] if named else None
+
+
+def _with_workload(row: Record) -> Record:
+    return {**row, "workload": _workload(row["workload_kind"], row["workload_name"])}
 
 
 def _workload(kind: str | None, name: str | None) -> str | None:

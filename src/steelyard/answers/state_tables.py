@@ -14,12 +14,10 @@ from steelyard.answers.contract import Column, Series, Table, Value
 from steelyard.answers.dimensions import Dimension
 from steelyard.answers.narrowing import names_shown
 from steelyard.answers.reading import Record
-from steelyard.answers.state_demand import asker_shown, who_asked
+from steelyard.answers.state_demand import asker_shown, matched_us, who_asked
 from steelyard.answers.state_lines import HELD, WASTED, WORKING, StateLine, hours, share, total_us
 from steelyard.definitions.gpu_state import STATES
-from steelyard.primitives.i18n import _
 from steelyard.primitives.instant import Instant, format_instant
-from steelyard.primitives.unknown import Unknown
 
 OWNERS_SHOWN: Final = 3
 LISTED_MAX: Final = 1_000
@@ -93,8 +91,8 @@ def has_less_than_nothing(states: Table) -> bool:
 
 
 def causes_table(lines: Iterable[StateLine], supply_us: int, asking: Sequence[Record] = ()) -> Table:
-    """What stands in no state of work, the largest first, with the owner of most of it. ``asking``: who asked under the causes of waiting; what is
-    free is nobody's, so its owner is who asked for most."""
+    """What stands in no state of work, the largest first, with the owner of most of it. ``asking``: whose requests were matched with free time under
+    the causes of waiting; what is free is nobody's, so its owner is whose requests most of it was matched with."""
     groups: dict[tuple[str, str | None], list[StateLine]] = {}
     for line in lines:
         if line.record["state"] not in WORKING:
@@ -131,7 +129,6 @@ def _waiting_row(
     key: tuple[str, str | None], group: Sequence[StateLine], supply_us: int, named: Sequence[tuple[str, list[Record]]]
 ) -> Sequence[Value]:
     amount = total_us(group)
-    nobodys = Unknown(_("what is free is nobody's: the owner is who asked for most"))
     asked = [row for _owner, rows in named for row in rows]
     return (
         *key,
@@ -139,7 +136,7 @@ def _waiting_row(
         share(amount, supply_us),
         0,
         asker_shown(named),
-        nobodys if named else None,
+        hours(matched_us(named[0][1])) if named else None,
         _names(row["tenant"] for row in asked),
         _names(row["person"] for row in asked),
     )

@@ -1,7 +1,7 @@
 """What is wrong, in one table: each trouble once, the one with most GPU-time first, with whose it is and what to do next.
 
 Held time that moved nothing and time that nobody can judge come from the ledger of states, one row per owner (or per node, where the
-platform owes the remedy); free time that requests wait for, one row per cause with who asks for most of it; what pods took above their
+platform owes the remedy); free time that requests wait for, one row per cause with whose requests most was matched with; what pods took above their
 grants from the ledger of over-use; what a sharing layer says against the facts from the findings, without GPU-time, since it is memory that
 is blocked. The trick to know: work is no trouble, so a memory-bound card is none; that no tenant fits beside it stands in ``cards``.
 
@@ -196,7 +196,7 @@ def _held(
 def _waited_for(
     name: str, cluster: str, amount_us: int, group: Sequence[StateLine], asking: Sequence[Record]
 ) -> _Trouble:
-    """By who asks for most under the cause; how many more ask for a tenth of a GPU-hour or more stands behind the name."""
+    """By whose requests most of it was matched with; how many more have a tenth of a GPU-hour or more stands behind the name."""
     cause = name.partition(":")[2]
     named = who_asked(asking, cause, cluster)
     trouble = _placed(_Trouble(name, cluster, asker_shown(named), amount_us), group)
