@@ -10,6 +10,10 @@ history at once, with the dimensions and findings of a posting.
 Samples are one row per card and minute, each with the triple, 203, memory, power and throttle reasons. Each card does one of six things for four
 hours (idle, low, busy, memory-bound, compute-bound, small kernels), with noise around it. One card in five is shared by two pods, the others
 have one holder after the other; of one card in a hundred every tenth sample comes 13 seconds late (``--late-percent``).
+
+Beside it stands the least that any posting of these ledgers must do (``least_*``): one statement that judges each sample and sums what definitions
+ask of it, without holders, late samples or causes, and the writing of as many entries as there are. What lies between it and the posting is
+what could be saved at most.
 """
 
 from __future__ import annotations
@@ -51,6 +55,25 @@ GROUPING: Final = (
     "avg(gr_active_ratio) AS engine, avg(sm_active_ratio) AS sm, avg(dram_active_ratio) AS dram, avg(util_gpu_ratio) AS util, "
     "max(memory_used_mib) AS memory_peak, avg(memory_used_mib) AS memory FROM fact.device_sample GROUP BY 1, 2"
 )
+
+LEAST: Final = """
+CREATE OR REPLACE TABLE ledger.bench_least AS
+SELECT
+    device_uuid, hour_no, state_no, count(*) AS samples, bit_or(CAST(1 AS BIGINT) << minute_no % 60) AS minutes_mask, sum(memory_used_mib) AS memory,
+    max(memory_used_mib, 2) AS largest, sum(util_ppm) AS util, sum(engine_ppm) AS engine, sum(sm_ppm) AS sm, sum(dram_ppm) AS dram,
+    sum(used_share_ppm(sm_ppm, dram_ppm)) AS used
+FROM (
+    SELECT
+        device_uuid, memory_used_mib, epoch_us(occurred_at) // 60000000 AS minute_no, epoch_us(occurred_at) // 3600000000 AS hour_no,
+        gpu_state_no(gr_active_ratio, sm_active_ratio, dram_active_ratio, idle_ratio, low_ratio, bound_ratio, quiet_ratio) AS state_no,
+        round(util_gpu_ratio * 1000000) AS util_ppm, round(gr_active_ratio * 1000000) AS engine_ppm, round(sm_active_ratio * 1000000) AS sm_ppm,
+        round(dram_active_ratio * 1000000) AS dram_ppm
+    FROM fact.device_sample
+    CROSS JOIN dim.state_threshold
+) AS judged
+GROUP BY device_uuid, hour_no, state_no
+"""
+"""What sections 4 and 5 of the definitions ask of each sample: its state, its minute, and its figures in whole millionths."""
 
 _DOING: Final = np.array(
     [
@@ -185,6 +208,15 @@ def forget(store: Store) -> None:
         store.execute(f"DROP TABLE IF EXISTS ledger.{ledger.hours}")
 
 
+def least(store: Store) -> tuple[float, float]:
+    """Seconds and CPU seconds of judging and summing the samples, and of writing the entries that stand."""
+    copies = [
+        f"CREATE OR REPLACE TABLE ledger.bench_copy AS SELECT * FROM ledger.{ledger.name}_entry" for ledger in TIMED
+    ]
+    clocks = [clocked(lambda sql=sql: store.execute(sql)) for sql in (LEAST, *copies)]  # type: ignore[misc]
+    return sum(wall for wall, _ in clocks), sum(cpu for _, cpu in clocks)
+
+
 def measure(devices: int, days: int, repeat: int, late_percent: float) -> dict[str, Any]:
     """Medians of both sides, taken in turns, and the peak of this process's memory."""
     with tempfile.TemporaryDirectory(prefix="steelyard-bench-") as scratch:
@@ -202,6 +234,8 @@ def measure(devices: int, days: int, repeat: int, late_percent: float) -> dict[s
                 grouping.append(clocked(lambda: store.execute(GROUPING)))
                 forget(store)
                 posting.append(clocked(lambda: post(store, TIMED)))
+            peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+            bounds = [least(store) for _round in range(repeat)]
             return {
                 "devices": devices,
                 "days": days,
@@ -210,10 +244,13 @@ def measure(devices: int, days: int, repeat: int, late_percent: float) -> dict[s
                 **_medians("posting", posting),
                 "ratio": statistics.median(p[0] / g[0] for p, g in zip(posting, grouping, strict=True)),
                 "ratio_cpu": statistics.median(p[1] / g[1] for p, g in zip(posting, grouping, strict=True)),
+                **_medians("least", bounds),
+                "ratio_least": statistics.median(b[0] / g[0] for b, g in zip(bounds, grouping, strict=True)),
+                "ratio_least_cpu": statistics.median(b[1] / g[1] for b, g in zip(bounds, grouping, strict=True)),
                 "usage_entries": store.rows("SELECT count(*) FROM ledger.usage_entry")[0][0],
                 "gpu_state_entries": store.rows("SELECT count(*) FROM ledger.gpu_state_entry")[0][0],
                 "places_open": places_open(store),
-                "peak_memory_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+                "peak_memory_mib": peak,
             }
 
 
