@@ -311,6 +311,7 @@ def test_nothing_is_computed_again_for_hours_that_are_as_they_were(store: Store)
     posted(store, [ON_NODE, gap("cluster", 9), *(memory(minute) for minute in range(0, 600, 5))], [held_card()], HOUR)
     assert changed_windows(store, USAGE, str(HOUR)) == []
     store.append([memory(604)])
+    build_dimensions(store, PostingParameters(grain_us=HOUR))
     assert [window.from_us for window in changed_windows(store, USAGE, str(HOUR))] == [BASE + 9 * HOUR]
     assert [window.to_us for window in changed_windows(store, USAGE, str(HOUR))] == [BASE + 13 * HOUR]
     assert changed_windows(store, USAGE, "another")[0].from_us == BASE - HOUR
