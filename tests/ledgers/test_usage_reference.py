@@ -20,8 +20,9 @@ from steelyard.facts.source_status import SourceStatus
 from steelyard.facts.unit import Unit
 from steelyard.ledgers import windows as windowing
 from steelyard.ledgers.dimensions.registry import build_dimensions
+from steelyard.ledgers.emptiness import EmptyTables
 from steelyard.ledgers.posting import PostingParameters, ensure_ledgers, post_ledger
-from steelyard.ledgers.registry import HOLDING, USAGE
+from steelyard.ledgers.registry import HOLDING, USAGE, model_text
 from steelyard.ledgers.windows import changed_windows
 from steelyard.store import Store
 from tests.ledgers.reference_supply import Row
@@ -311,7 +312,7 @@ def test_nothing_is_computed_again_for_hours_that_are_as_they_were(store: Store)
     posted(store, [ON_NODE, gap("cluster", 9), *(memory(minute) for minute in range(0, 600, 5))], [held_card()], HOUR)
     assert changed_windows(store, USAGE, str(HOUR)) == []
     store.append([memory(604)])
-    build_dimensions(store, PostingParameters(grain_us=HOUR))
+    EmptyTables(store).build("sampled_hour", model_text("dimensions/sampled_hour.sql"))
     assert [window.from_us for window in changed_windows(store, USAGE, str(HOUR))] == [BASE + 9 * HOUR]
     assert [window.to_us for window in changed_windows(store, USAGE, str(HOUR))] == [BASE + 13 * HOUR]
     assert changed_windows(store, USAGE, "another")[0].from_us == BASE - HOUR
