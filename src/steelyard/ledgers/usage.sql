@@ -131,17 +131,24 @@ weighed AS (
 ),
 
 -- A calm hour is the card's own, and that of its one holder, where that has it from its beginning to its end.
-calm AS (
-    SELECT CAST(NULL AS VARCHAR) AS pod_uid, 'device' AS path, hour.* FROM dim.usage_calm AS hour
-    UNION ALL
-    SELECT holder.pod_uid, 'exclusive', hour.*
+calm_hour AS (
+    SELECT hour.*, holder.pod_uid
     FROM dim.usage_calm AS hour
-    JOIN dim.usage_holder AS holder
-        ON holder.cluster = hour.cluster AND holder.device_uuid = hour.device_uuid AND holder.gi IS NULL
+    LEFT JOIN dim.usage_holder AS holder
+        ON NOT hour.is_turned AND holder.cluster = hour.cluster AND holder.device_uuid = hour.device_uuid AND holder.gi IS NULL
         AND holder.from_us < hour.hour_us + 3600000000 AND holder.to_us > hour.hour_us
-    WHERE NOT hour.is_turned
 ),
 
+calm AS (
+    SELECT * EXCLUDE (pod_uid), CAST(NULL AS VARCHAR) AS pod_uid, 'device' AS path, pod_uid IS NOT NULL AS is_explained
+    FROM calm_hour
+    UNION ALL
+    SELECT * EXCLUDE (pod_uid), pod_uid, 'exclusive', TRUE
+    FROM calm_hour
+    WHERE pod_uid IS NOT NULL
+),
+
+-- is_explained: of a calm hour, whether its one holder has all of it; NULL of any other.
 summed AS (
     SELECT
         cluster, device_uuid, gi, grain_us_at, pod_uid, path,
@@ -161,7 +168,8 @@ summed AS (
         max(CASE WHEN sampled THEN memory_mib END) AS memory_peak_mib,
         CAST(floor(percentile_linear(CASE WHEN sampled THEN memory_mib END, 0.99) + 0.001) AS BIGINT) AS memory_p99_mib,
         CAST(sum(CASE WHEN sampled THEN 1 ELSE 0 END) AS BIGINT) AS samples_count,
-        coalesce(max(memory_mib), max(util_ppm), max(engine_ppm), max(sm_ppm), max(dram_ppm)) IS NOT NULL AS says_any
+        coalesce(max(memory_mib), max(util_ppm), max(engine_ppm), max(sm_ppm), max(dram_ppm)) IS NOT NULL AS says_any,
+        CAST(NULL AS BOOLEAN) AS is_explained
     FROM weighed
     WHERE length_us > 0 OR sampled
     GROUP BY cluster, device_uuid, gi, grain_us_at, pod_uid, path
@@ -172,7 +180,7 @@ summed AS (
         calm.engine_count * 60000000, calm.engine_sum_ppm * 60, calm.sm_count * 60000000, calm.sm_sum_ppm * 60,
         calm.dram_count * 60000000, calm.dram_sum_ppm * 60, calm.used_count * 60000000, calm.used_sum_ppm * 60, calm.used_count * 60000000,
         calm.peak_mib, calm.second_mib + (calm.peak_mib - calm.second_mib) * (101 - calm.memory_count) // 100, calm.samples_count,
-        calm.memory_count + calm.util_count + calm.engine_count + calm.sm_count + calm.dram_count > 0
+        calm.memory_count + calm.util_count + calm.engine_count + calm.sm_count + calm.dram_count > 0, calm.is_explained
     FROM calm
 ),
 
@@ -191,11 +199,12 @@ used AS (
             WHEN observed_us > 0 OR compute_observed_us > 0 OR engine_observed_us > 0 OR sm_observed_us > 0 OR dram_observed_us > 0 THEN NULL
             WHEN NOT says_any THEN 'the samples name no figure'
             ELSE 'samples are instants: the time between them was not seen'
-        END AS unknown_reason
+        END AS unknown_reason,
+        is_explained
     FROM summed
 ),
 
--- What the holders of a card (gi NULL) and those of each of its instances explain.
+-- What the holders of a card (gi NULL) and those of each of its instances explain, besides those who have all of a calm hour.
 by_holders AS (
     SELECT
         cluster, device_uuid, CAST(NULL AS BIGINT) AS gi, grain_us_at,
@@ -206,7 +215,7 @@ by_holders AS (
         CAST(sum(dram_gpu_us) AS BIGINT) AS dram_gpu_us,
         CAST(sum(used_gpu_us) AS BIGINT) AS used_gpu_us
     FROM used
-    WHERE path <> 'device'
+    WHERE path <> 'device' AND is_explained IS NULL
     GROUP BY cluster, device_uuid, grain_us_at
     UNION ALL
     SELECT
@@ -232,12 +241,12 @@ posting AS (
     SELECT
         used.cluster, used.device_uuid, used.gi, used.grain_us_at, NULL, 'residual', used.observed_us, used.compute_observed_us,
         used.engine_observed_us, used.sm_observed_us, used.dram_observed_us, used.used_observed_us,
-        used.memory_mib_us - coalesce(by_holders.memory_mib_us, 0),
-        used.compute_upper_gpu_us - coalesce(by_holders.compute_upper_gpu_us, 0),
-        used.engine_upper_gpu_us - coalesce(by_holders.engine_upper_gpu_us, 0),
-        used.sm_gpu_us - coalesce(by_holders.sm_gpu_us, 0),
-        used.dram_gpu_us - coalesce(by_holders.dram_gpu_us, 0),
-        used.used_gpu_us - coalesce(by_holders.used_gpu_us, 0),
+        used.memory_mib_us - CASE WHEN used.is_explained THEN used.memory_mib_us ELSE 0 END - coalesce(by_holders.memory_mib_us, 0),
+        used.compute_upper_gpu_us - CASE WHEN used.is_explained THEN used.compute_upper_gpu_us ELSE 0 END - coalesce(by_holders.compute_upper_gpu_us, 0),
+        used.engine_upper_gpu_us - CASE WHEN used.is_explained THEN used.engine_upper_gpu_us ELSE 0 END - coalesce(by_holders.engine_upper_gpu_us, 0),
+        used.sm_gpu_us - CASE WHEN used.is_explained THEN used.sm_gpu_us ELSE 0 END - coalesce(by_holders.sm_gpu_us, 0),
+        used.dram_gpu_us - CASE WHEN used.is_explained THEN used.dram_gpu_us ELSE 0 END - coalesce(by_holders.dram_gpu_us, 0),
+        used.used_gpu_us - CASE WHEN used.is_explained THEN used.used_gpu_us ELSE 0 END - coalesce(by_holders.used_gpu_us, 0),
         NULL, NULL, NULL, used.samples_count, used.unknown_reason
     FROM used
     LEFT JOIN by_holders
