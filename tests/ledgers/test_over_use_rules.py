@@ -354,9 +354,20 @@ def test_a_card_accuses_only_the_one_who_has_it_alone() -> None:
     assert words(estate(much[1:])) == [], "nobody looked before it came: the memory may have been left behind"
     assert words(estate(board(-1, 19_000), much[1:])) == [], "memory that was left behind before it came"
     assert words(estate(much, beside)) == [], "never divided by what was granted"
+    assert words(estate(much, beside, process(12, 4_000))) == [], "a process of the one proves nothing of the other"
     assert words(estate(much, [process(minute, 12_000, None) for minute in range(10, 40)])) == [], (
         "somebody else is there"
     )
+
+
+def test_a_card_that_shows_less_in_later_hours_ends_the_episode() -> None:
+    much = [board(-1, 300), *(board(minute, 20_000) for minute in range(10, 40))]
+    calm = [board(minute, 400) for minute in range(40, END + 1)]
+    [row] = episodes(estate(much, calm))
+    assert (row["basis"], row["start"], row["stop"], row["samples_count"]) == ("device", 10, 40, 30)
+    assert words(estate(board(-1, 300), calm)) == [], "and of a card that never showed more nobody is accused"
+    [row] = episodes(estate(much, calm[20:]))
+    assert (row["start"], row["stop"]) == (10, 39), "shown until the last sample where the next is 15 minutes away"
 
 
 def test_a_unit_of_hardware_or_a_turn_in_time_has_no_limit_to_exceed() -> None:

@@ -4,6 +4,64 @@
 -- counted, and the card itself where one pod alone holds it and nobody else has a process there
 -- (its memory only above what was in use right before that pod came). A card's use divided by reservation is never looked at.
 WITH
+-- Who may be on each card within what is read, besides those whose card of its node is not known (is_hidden).
+presence AS (
+    SELECT cluster, device_uuid, pod_uid, FALSE AS is_hidden, from_us, to_us
+    FROM dim.excess_held
+    WHERE device_uuid IS NOT NULL AND occupancy <> 'reserved' AND from_us <= CAST($read_to_us AS BIGINT) AND to_us > CAST($read_from_us AS BIGINT)
+    UNION ALL
+    SELECT card.cluster, card.device_uuid, hidden.pod_uid, TRUE, hidden.from_us, hidden.to_us
+    FROM (SELECT DISTINCT cluster, device_uuid, node FROM dim.excess_held WHERE device_uuid IS NOT NULL AND occupancy <> 'reserved') AS card
+    JOIN dim.excess_held AS hidden ON hidden.cluster = card.cluster AND hidden.node = card.node AND hidden.device_uuid IS NULL
+    WHERE hidden.from_us <= CAST($read_to_us AS BIGINT) AND hidden.to_us > CAST($read_from_us AS BIGINT)
+),
+
+turn AS (
+    SELECT cluster, device_uuid, turned_us AS from_us, lead(turned_us) OVER (PARTITION BY cluster, device_uuid ORDER BY turned_us) AS to_us
+    FROM (SELECT DISTINCT cluster, device_uuid, unnest([from_us, to_us]) AS turned_us FROM presence) AS edge
+),
+
+-- When a card is one pod's alone.
+sole AS (
+    SELECT turn.cluster, turn.device_uuid, turn.from_us, turn.to_us, max(presence.pod_uid) AS pod_uid
+    FROM turn
+    JOIN presence
+        ON presence.cluster = turn.cluster AND presence.device_uuid = turn.device_uuid AND presence.from_us <= turn.from_us
+        AND presence.to_us >= turn.to_us
+    GROUP BY turn.cluster, turn.device_uuid, turn.from_us, turn.to_us
+    HAVING count(DISTINCT presence.pod_uid) = 1 AND NOT bool_or(presence.is_hidden)
+),
+
+hour AS (
+    SELECT cluster, device_uuid, grain_start_us(instant_us, 3600000000) AS hour_us, max(used_mib) AS most_mib, max(used_ppm) AS most_ppm
+    FROM dim.excess_board
+    GROUP BY cluster, device_uuid, grain_start_us(instant_us, 3600000000)
+),
+
+-- Pods of whose card the figures need a look: it showed more than the pod has a right to while that had it alone, or another path looks at the pod there,
+-- too. What any other pod used is less than its grant, sample by sample, and most are such.
+watched AS (
+    SELECT DISTINCT sole.cluster, sole.device_uuid, sole.pod_uid
+    FROM sole
+    JOIN hour
+        ON hour.cluster = sole.cluster AND hour.device_uuid = sole.device_uuid AND hour.hour_us < sole.to_us AND hour.hour_us + 3600000000 > sole.from_us
+    JOIN dim.excess_held AS held
+        ON held.cluster = sole.cluster AND held.device_uuid = sole.device_uuid AND held.pod_uid = sole.pod_uid AND held.unit_kind = 'vgpu'
+        AND held.from_us < sole.to_us AND held.to_us > sole.from_us
+    WHERE hour.most_mib > least(held.memory_mib, 100000000) OR hour.most_ppm > held.cores_percent * 10000
+    UNION
+    SELECT cluster, device_uuid, pod_uid FROM dim.excess_process WHERE pod_uid IS NOT NULL AND verdict IS NULL
+    UNION
+    SELECT cluster, device_uuid, pod_uid FROM dim.excess_counted
+),
+
+-- Hours in which processes stand on a card: whose, where all are one pod's.
+process_hour AS (
+    SELECT cluster, device_uuid, instant_us // 3600000000 AS hour_no, CASE WHEN count(pod_uid) = count(*) AND min(pod_uid) = max(pod_uid) THEN min(pod_uid) END AS pod_uid
+    FROM dim.excess_process
+    GROUP BY cluster, device_uuid, instant_us // 3600000000
+),
+
 looked AS (
     SELECT 'process' AS path, 1 AS path_no, cluster, device_uuid, pod_uid, instant_us, max(interval_us) AS interval_us, CAST(sum(processes) AS BIGINT) AS processes,
         CASE WHEN count(used_mib) = count(*) THEN CAST(sum(used_mib) AS BIGINT) END AS used_mib,
@@ -15,23 +73,16 @@ looked AS (
     SELECT 'soft_partition', 2, cluster, device_uuid, pod_uid, instant_us, NULL, 1, used_mib, used_ppm
     FROM dim.excess_counted
     UNION ALL
-    SELECT 'device', 3, board.cluster, board.device_uuid, max(held.pod_uid), board.instant_us, max(board.interval_us), 1,
-        max(board.used_mib) - max(before.before_mib), max(board.used_ppm)
-    FROM dim.excess_board AS board
-    JOIN dim.excess_held AS held
-        ON held.cluster = board.cluster AND held.device_uuid = board.device_uuid AND board.instant_us >= held.from_us AND board.instant_us < held.to_us
-        AND held.occupancy <> 'reserved'
+    SELECT 'device', 3, board.cluster, board.device_uuid, sole.pod_uid, board.instant_us, board.interval_us, 1, board.used_mib - before.before_mib, board.used_ppm
+    FROM sole
+    JOIN watched ON watched.cluster = sole.cluster AND watched.device_uuid = sole.device_uuid AND watched.pod_uid = sole.pod_uid
+    JOIN dim.excess_board AS board
+        ON board.cluster = sole.cluster AND board.device_uuid = sole.device_uuid AND board.instant_us >= sole.from_us AND board.instant_us < sole.to_us
     LEFT JOIN dim.excess_before AS before
-        ON before.cluster = board.cluster AND before.device_uuid = board.device_uuid AND before.pod_uid = held.pod_uid
-    LEFT JOIN dim.excess_process AS process
-        ON process.cluster = board.cluster AND process.device_uuid = board.device_uuid AND process.pod_uid IS DISTINCT FROM held.pod_uid
-        AND process.instant_us // 3600000000 = board.instant_us // 3600000000
-    LEFT JOIN dim.excess_held AS hidden
-        ON hidden.cluster = board.cluster AND hidden.node = held.node AND hidden.device_uuid IS NULL AND board.instant_us >= hidden.from_us
-        AND board.instant_us < hidden.to_us
-    WHERE process.cluster IS NULL AND hidden.cluster IS NULL
-    GROUP BY board.cluster, board.device_uuid, board.instant_us
-    HAVING count(DISTINCT held.pod_uid) = 1
+        ON before.cluster = sole.cluster AND before.device_uuid = sole.device_uuid AND before.pod_uid = sole.pod_uid
+    LEFT JOIN process_hour AS process
+        ON process.cluster = board.cluster AND process.device_uuid = board.device_uuid AND process.hour_no = board.instant_us // 3600000000
+    WHERE process.cluster IS NULL OR process.pod_uid = sole.pod_uid
 ),
 
 granted AS (

@@ -161,8 +161,9 @@ absent AS (
     WHERE series.age = 1 AND (printed.last_at IS NULL OR printed.last_at < series.occurred_at) AND NOT (series.mig AND field.number = 203)
 ),
 
--- Use at the last sample of each card, where that is of the last hour. By equal instants, so that the engine finds the few blocks that hold them.
-recent AS (
+-- Use at the last sample of each card, where that is of the last hour. By equal instants, so that the engine finds the few blocks that hold them:
+-- it does so only where this join stands alone, in the midst of others it reads every sample there is.
+recent AS MATERIALIZED (
     SELECT sample.cluster, sample.device_uuid, sample.occurred_at, max(sample.util_gpu_ratio) AS util_ratio,
         max(sample.gr_active_ratio) AS gr_ratio, max(sample.memory_used_mib) AS memory_mib
     FROM fact.device_sample AS sample
