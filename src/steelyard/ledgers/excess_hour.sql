@@ -1,5 +1,5 @@
 -- The hours in which anybody looked at what pods use beside their grants, and what each is judged by, as one number (see windows.py): how many samples of
--- each path, who held what, and what is known of the pods that were seen.
+-- each path (of cards: of all of them, which are counted already), who held what, and what is known of the pods that were seen.
 WITH
 parameter AS (
     SELECT history_from_at, horizon_at, as_of_at FROM dim.parameter
@@ -18,11 +18,9 @@ hour AS (
         WHERE origin = 'monitor' AND occurred_at BETWEEN (SELECT history_from_at FROM parameter) AND (SELECT horizon_at FROM parameter)
         GROUP BY date_trunc('hour', occurred_at)
         UNION ALL
-        SELECT date_trunc('hour', occurred_at), count(*) * 1000000007
-        FROM fact.device_sample
-        WHERE gi IS NULL AND (cluster, device_uuid) IN (SELECT (cluster, device_uuid) FROM dim.excess_held WHERE unit_kind = 'vgpu' AND device_uuid IS NOT NULL)
-            AND occurred_at BETWEEN (SELECT history_from_at FROM parameter) AND (SELECT horizon_at FROM parameter)
-        GROUP BY date_trunc('hour', occurred_at)
+        SELECT hour_at, samples * 1000000007
+        FROM dim.sampled_hour
+        WHERE EXISTS (SELECT 1 FROM dim.excess_held WHERE unit_kind = 'vgpu' AND device_uuid IS NOT NULL)
     ) AS counted
     GROUP BY hour_at
 ),

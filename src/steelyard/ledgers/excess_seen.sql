@@ -38,21 +38,34 @@ hour AS (
     GROUP BY cluster, device_uuid, grain_start_us(instant_us, 3600000000)
 ),
 
--- Pods of whose card the figures need a look: it showed more than the pod has a right to while that had it alone, or another path looks at the pod there,
--- too. What any other pod used is less than its grant, sample by sample, and most are such.
+-- What was looked at of pods themselves: processes, and what the layer counted.
+told AS (
+    SELECT 'process' AS path, 1 AS path_no, cluster, device_uuid, pod_uid, instant_us, max(interval_us) AS interval_us, CAST(sum(processes) AS BIGINT) AS processes,
+        CASE WHEN count(used_mib) = count(*) THEN CAST(sum(used_mib) AS BIGINT) END AS used_mib,
+        CASE WHEN count(used_ppm) = count(*) THEN CAST(least(sum(used_ppm), 1000000) AS BIGINT) END AS used_ppm
+    FROM dim.excess_process
+    WHERE pod_uid IS NOT NULL AND verdict IS NULL
+    GROUP BY cluster, device_uuid, pod_uid, instant_us
+    UNION ALL
+    SELECT 'soft_partition', 2, cluster, device_uuid, pod_uid, instant_us, NULL, 1, used_mib, used_ppm
+    FROM dim.excess_counted
+),
+
+-- Pods that any path shows, at any time, with more than they have a right to there. All others stay below their grants look by look, and most are such.
 watched AS (
-    SELECT DISTINCT sole.cluster, sole.device_uuid, sole.pod_uid
+    SELECT sole.cluster, sole.device_uuid, sole.pod_uid
     FROM sole
     JOIN hour
         ON hour.cluster = sole.cluster AND hour.device_uuid = sole.device_uuid AND hour.hour_us < sole.to_us AND hour.hour_us + 3600000000 > sole.from_us
     JOIN dim.excess_held AS held
         ON held.cluster = sole.cluster AND held.device_uuid = sole.device_uuid AND held.pod_uid = sole.pod_uid AND held.unit_kind = 'vgpu'
-        AND held.from_us < sole.to_us AND held.to_us > sole.from_us
     WHERE hour.most_mib > least(held.memory_mib, 100000000) OR hour.most_ppm > held.cores_percent * 10000
     UNION
-    SELECT cluster, device_uuid, pod_uid FROM dim.excess_process WHERE pod_uid IS NOT NULL AND verdict IS NULL
-    UNION
-    SELECT cluster, device_uuid, pod_uid FROM dim.excess_counted
+    SELECT told.cluster, told.device_uuid, told.pod_uid
+    FROM told
+    JOIN dim.excess_held AS held
+        ON held.cluster = told.cluster AND held.device_uuid = told.device_uuid AND held.pod_uid = told.pod_uid AND held.unit_kind = 'vgpu'
+    WHERE told.used_mib > least(held.memory_mib, 100000000) OR told.used_ppm > held.cores_percent * 10000
 ),
 
 -- Hours in which processes stand on a card: whose, where all are one pod's.
@@ -63,15 +76,9 @@ process_hour AS (
 ),
 
 looked AS (
-    SELECT 'process' AS path, 1 AS path_no, cluster, device_uuid, pod_uid, instant_us, max(interval_us) AS interval_us, CAST(sum(processes) AS BIGINT) AS processes,
-        CASE WHEN count(used_mib) = count(*) THEN CAST(sum(used_mib) AS BIGINT) END AS used_mib,
-        CASE WHEN count(used_ppm) = count(*) THEN CAST(least(sum(used_ppm), 1000000) AS BIGINT) END AS used_ppm
-    FROM dim.excess_process
-    WHERE pod_uid IS NOT NULL AND verdict IS NULL
-    GROUP BY cluster, device_uuid, pod_uid, instant_us
-    UNION ALL
-    SELECT 'soft_partition', 2, cluster, device_uuid, pod_uid, instant_us, NULL, 1, used_mib, used_ppm
-    FROM dim.excess_counted
+    SELECT told.*
+    FROM told
+    JOIN watched ON watched.cluster = told.cluster AND watched.device_uuid = told.device_uuid AND watched.pod_uid = told.pod_uid
     UNION ALL
     SELECT 'device', 3, board.cluster, board.device_uuid, sole.pod_uid, board.instant_us, board.interval_us, 1, board.used_mib - before.before_mib, board.used_ppm
     FROM sole
