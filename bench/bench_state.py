@@ -2,11 +2,12 @@
 
     python -m bench.bench_state --devices 1000 --days 30 --repeat 3
 
-Claim: both ledgers take at most 8 x one ``CREATE TABLE .. GROUP BY device, hour`` that tells of each card and hour what the two ledgers tell of it (samples,
-means of 1001, 1002, 1005, 203 and the used share, mean, peak and 99th percentile of memory, samples in each state), over the same Parquet file in the same
-process with the same memory and threads, with a peak of at most 2 GiB (decision 0017). ``ratio_plain`` is the same against the grouping that a person would
-write first (samples, means of 1001, 1002, 1005 and 203, mean and peak of memory): it is printed, and not held to the limit. Holding, supply and wait are posted
-before; both ledgers are posted from nothing, the whole history at once, with the dimensions and findings of a posting.
+Claim: both ledgers take at most 8 x one ``CREATE TABLE .. GROUP BY device, hour`` that tells of each card and hour what the two ledgers tell of it
+(samples, means of 1001, 1002, 1005, 203 and the used share, mean, peak and 99th percentile of memory, samples in each state), over the same Parquet
+file in the same process with the same memory and threads, with a peak of at most 2 GiB (decision 0017). ``ratio_plain`` is the same against the
+grouping that a person would write first (samples, means of 1001, 1002, 1005 and 203, mean and peak of memory): it is printed, and not held to the
+limit. Holding, supply and wait are posted before; both ledgers are posted from nothing, the whole history at once, with the dimensions and findings
+of a posting.
 
 Samples are one row per card and minute, each with the triple, 203, memory, power and throttle reasons. Each card does one of six things for four
 hours (idle, low, busy, memory-bound, compute-bound, small kernels), with noise around it. One card in five is shared by two pods, the others
@@ -65,7 +66,8 @@ SELECT
     avg(memory_used_mib) AS memory, max(memory_used_mib) AS memory_peak, quantile_cont(memory_used_mib, 0.99) AS memory_p99,
     count(*) FILTER (WHERE state_no = 2) AS bound_by_both, count(*) FILTER (WHERE state_no = 3) AS memory_bound,
     count(*) FILTER (WHERE state_no = 4) AS compute_bound, count(*) FILTER (WHERE state_no = 5) AS idle, count(*) FILTER (WHERE state_no = 6) AS low,
-    count(*) FILTER (WHERE state_no = 7) AS not_working, count(*) FILTER (WHERE state_no = 8) AS working, count(*) FILTER (WHERE state_no > 9) AS unknown
+    count(*) FILTER (WHERE state_no = 7) AS not_working, count(*) FILTER (WHERE state_no = 8) AS working,
+    count(*) FILTER (WHERE state_no > 9) AS unknown
 FROM (
     SELECT
         *, gpu_state_no(gr_active_ratio, sm_active_ratio, dram_active_ratio, idle_ratio, low_ratio, bound_ratio, quiet_ratio) AS state_no
