@@ -9,6 +9,7 @@ from typing import Any
 from steelyard.definitions.money import MoneyPolicy
 from steelyard.facts.base import Fact
 from steelyard.facts.device import Device
+from steelyard.facts.exchange_rate import ExchangeRate
 from steelyard.facts.grant import Grant
 from steelyard.facts.node import Node
 from steelyard.facts.price import Discount, Price, PriceBook
@@ -109,6 +110,13 @@ def discount(tenant: str, ppm: int, version: int = 1) -> Discount:
     return Discount(
         source="declared", natural_key=f"site@{version}/{tenant}/1", book="site", version=version, tenant=tenant, discount_ppm=ppm,
         occurred_at=at("10-01"), observed_at=at("10-01"),
+    )  # fmt: skip
+
+
+def rate(pair: str, nano: int, day: str) -> ExchangeRate:
+    base, quote = pair.split("/")
+    return ExchangeRate(
+        source="declared", natural_key=pair, occurred_at=at(day), observed_at=at(day), base_currency=base, quote_currency=quote, rate_nano=nano
     )  # fmt: skip
 
 

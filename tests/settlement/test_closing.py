@@ -28,7 +28,20 @@ from steelyard.store.scratch import UnderWay, scratch_beside
 from steelyard.surfaces.reports.document_set import DocumentSet
 from tests.conftest import REPOSITORY
 from tests.settlement.conftest import Site
-from tests.settlement.estate import PlainDocuments, at, book, cards, closed, drafts, micro, pod, posted, story, watched
+from tests.settlement.estate import (
+    PlainDocuments,
+    at,
+    book,
+    cards,
+    closed,
+    drafts,
+    micro,
+    pod,
+    posted,
+    rate,
+    story,
+    watched,
+)
 
 
 def judged(site: Site, label: str = "2026-11", rules: SettlementRules | None = None, **more: object) -> CloseReport:
@@ -216,7 +229,7 @@ def test_a_blocker_is_named_with_what_to_do_and_waived_by_its_code_alone(tmp_pat
         assert found[0].todo
         assert found[0].can_be_waived == (code not in NEVER_WAIVED)
         with pytest.raises(UsageError, match=code):
-            closed(site.store, site.directory, accepted={"other_code": "no"})
+            closed(site.store, site.directory, accepted={"previous_open": "no"})
         with pytest.raises(UsageError, match="say why"):
             closed(site.store, site.directory, accepted={code: "  "})
         if code in NEVER_WAIVED:
@@ -226,6 +239,41 @@ def test_a_blocker_is_named_with_what_to_do_and_waived_by_its_code_alone(tmp_pat
         report = closed(site.store, site.directory, accepted={code: "known to finance", "previous_open": "never mind"})
         assert report.waived == {code: "known to finance"}
         assert read_manifest(folder_of(site)).waived == {code: "known to finance"}
+
+
+def test_a_waiver_of_what_is_no_blocker_is_refused_with_those_that_are(site: Site) -> None:
+    with pytest.raises(UsageError, match=r"--accept 'unpriced_rows': expected one of .*late_sources.*unpriced"):
+        closed(site.store, site.directory, accepted={"unpriced_rows": "a slip of the pen"})
+    assert period_rows(site.store) == []
+
+
+def test_a_statement_in_a_currency_without_a_rate_cannot_be_closed_by_anybody(site: Site) -> None:
+    rules = SettlementRules(tenant_currencies={"team-a": "JPY"})
+    with pytest.raises(UsageError, match=r"no_exchange_rate: .*USD/JPY; import rates"):
+        closed(site.store, site.directory, rules=rules)
+    with pytest.raises(UsageError, match="no_exchange_rate"):
+        closed(site.store, site.directory, rules=rules, accepted={"no_exchange_rate": "it will be 0 then"})
+    posted(site.store, [rate("USD/JPY", 150_000_000_000, "12-01")])
+    with pytest.raises(UsageError, match="no_exchange_rate"):
+        closed(site.store, site.directory, rules=rules)  # the rate came after the month
+    posted(site.store, [rate("USD/JPY", 150_000_000_000, "11-30")])
+    found = {each.tenant: each for each in closed(site.store, site.directory, rules=rules).statements}
+    assert (found["team-a"].currency, found["team-a"].amount_micro) == ("JPY", micro(528 * 150))
+    assert found["team-b"].currency == "USD"
+
+
+@pytest.mark.parametrize("zone", ["Asia/Shanghai", "America/New_York"])
+def test_a_tenants_hours_are_neither_asked_for_twice_nor_never_when_its_zone_changes(site: Site, zone: str) -> None:
+    closed(site.store, site.directory)
+    later = "2027-01-02T12:00:00Z"
+    posted(site.store, [watched("12-02", later), *cards(later, later)], later)
+    moved = SettlementRules(periods=PeriodRules(tenant_zones={"team-b": zone}))
+    with pytest.raises(
+        UsageError, match=r"window_moved: hours would be asked for twice or never: team-b: 2026-11-0002"
+    ):
+        closed(site.store, site.directory, "2026-12", moved, later, accepted={"window_moved": "they asked for it"})
+    other = SettlementRules(periods=PeriodRules(tenant_zones={"team-z": zone}))
+    assert closed(site.store, site.directory, "2026-12", other, later).state == "closed"
 
 
 def test_an_incident_of_another_month_blocks_nothing(tmp_path: Path) -> None:

@@ -164,13 +164,25 @@ def test_a_changed_policy_is_a_definition_and_no_late_fact(site: Site) -> None:
     assert set(by_reason(due(site))) == {"definition"}
 
 
-def test_a_price_that_comes_after_the_close_is_asked_for_in_the_next(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("is_listed", "lines"), [(True, [(0, 48.0)]), (False, [(-24, 0.0), (24, 48.0)])])
+def test_a_price_that_comes_after_the_close_is_asked_for_in_the_next(
+    tmp_path: Path, is_listed: bool, lines: list[tuple[int, float]]
+) -> None:
+    """A line of the book without a price, and no line at all: the latter has no currency either."""
     directory = tmp_path / "data"
+    prices = [each for each in book(charge=None) if is_listed or getattr(each, "side", "") != "charge"]
     with Store.open(directory) as store:
-        posted(store, [watched(), *cards(), *pod("team-a/train", "11-01", "11-02"), *book(charge=None)])
+        posted(store, [watched(), *cards(), *pod("team-a/train", "11-01", "11-02"), *prices])
         closed(store, directory, accepted={"unpriced": "the list comes next week"})
         posted(store, book(2), "12-03")
         assert by_reason(due(Site(directory, store))) == {"price": micro(48)}
+        posted(store, DECEMBER, "2027-01-02T00:00:00Z")
+        closed(store, directory, "2026-12", now="2027-01-02T00:00:00Z")
+        with store.reader() as view:
+            (december,) = closed_statements(view, directory / "periods" / "2026-12")
+    found = [(line.quantity_gpu_us // HOUR_US, line.amount_micro) for line in december.lines]
+    assert sorted(found) == [(hours, micro(amount)) for hours, amount in lines]
+    assert (december.unpriced_count, december.amount_micro) == (0, micro(48))
 
 
 def test_what_lost_its_price_is_no_correction_but_blocks_the_close_until_it_has_one(site: Site) -> None:

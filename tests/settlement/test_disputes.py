@@ -8,6 +8,7 @@ import pytest
 
 from steelyard.primitives.errors import UsageError
 from steelyard.settlement.disputes import Dispute, OpenRequest, decide, disputes, events, open_dispute
+from steelyard.settlement.rules import SettlementRules, TaxRule
 from steelyard.settlement.snapshot import closed_statements
 from steelyard.settlement.statement import Statement
 from tests.settlement.conftest import Site
@@ -103,3 +104,64 @@ def test_what_cannot_be_contested_is_refused(site: Site) -> None:
         contested(site, replace(found, number=None))
     assert len(disputes(site.store)) == 1
     assert disputes(site.store, "team-b") == []
+
+
+def test_no_line_gives_back_more_than_it_asked_for_however_often_it_is_contested(site: Site) -> None:
+    found = statement(site)
+    first = contested(site, found)
+    with pytest.raises(UsageError, match=r"the line is of 480.000000 USD, 0.000000 of it were moved before"):
+        decide(site.store, first.dispute_id, "accept", -micro(480) - 1, "a slip", "bob", NOW)
+    with pytest.raises(UsageError, match="cannot move by"):
+        decide(site.store, first.dispute_id, "accept", 2**62 - 1, "a slip", "bob", NOW)
+    assert disputes(site.store)[0].state == "open"
+    decide(site.store, first.dispute_id, "accept", -micro(100), "so it was", "bob", NOW)
+    second = contested(site, found)
+    with pytest.raises(UsageError, match=r"-100.000000 of it were moved before"):
+        decide(site.store, second.dispute_id, "accept", -micro(380) - 1, "a slip", "bob", NOW)
+    assert decide(site.store, second.dispute_id, "accept", None, "the rest", "bob", NOW).correction_micro == -micro(380)
+    third = contested(site, found)
+    with pytest.raises(UsageError, match="nothing is left"):
+        decide(site.store, third.dispute_id, "accept", None, "again", "bob", NOW)
+    assert decide(site.store, third.dispute_id, "reject", None, "no", "bob", NOW).state == "rejected"
+
+
+def test_a_line_without_an_amount_moves_by_what_can_be_booked(site: Site) -> None:
+    found = statement(site)
+    unpriced = replace(found, lines=[replace(found.lines[0], amount_micro=None), *found.lines[1:]])
+    dispute = contested(site, unpriced)
+    with pytest.raises(UsageError, match="beyond what can be booked"):
+        decide(site.store, dispute.dispute_id, "accept", 10**15 + 1, "a slip", "bob", NOW)
+    assert decide(site.store, dispute.dispute_id, "accept", -7, "so it was", "bob", NOW).correction_micro == -7
+
+
+VAT = SettlementRules(
+    taxes=(
+        TaxRule("VAT", 60_000, valid_from_at=at("11-15"), valid_to_at=at("12-01")),
+        TaxRule("VAT", 200_000, valid_from_at=at("12-01")),
+    )
+)
+
+
+@pytest.mark.parametrize(
+    ("contested_line", "given_back", "taxes"),
+    [("train", 480, []), ("infer", 48, [("VAT 6 %", -2.88)]), ("VAT 6 %", 2.88, [])],
+)
+def test_what_is_given_back_takes_the_tax_with_it_that_was_laid_on_it(
+    site: Site, contested_line: str, given_back: float, taxes: list[tuple[str, float]]
+) -> None:
+    closed(site.store, site.directory, rules=VAT)
+    with site.store.reader() as view:
+        november = closed_statements(view, folder_of(site))[0]
+    line = next(each for each in november.lines if contested_line in each.description)
+    dispute = contested(site, november, line_id=line.line_id)
+    decide(site.store, dispute.dispute_id, "accept", None, "so it was", "bob", NOW)
+    later = "2027-01-02T00:00:00Z"
+    posted(site.store, [watched("12-02", later), *cards(later, later)], later)
+    closed(site.store, site.directory, "2026-12", VAT, later)
+    with site.store.reader() as view:
+        december = {each.tenant: each for each in closed_statements(view, folder_of(site, "2026-12"))}["team-a"]
+    back = next(each for each in december.lines if each.kind == "correction")
+    assert (back.amount_micro, back.started_at, back.ended_at) == (-micro(given_back), line.started_at, line.ended_at)
+    found = [(each.description, each.amount_micro) for each in december.lines if each.kind == "tax"]
+    assert found == [(name, micro(amount)) for name, amount in taxes]
+    assert disputes(site.store)[0].corrected_in == "2026-12"

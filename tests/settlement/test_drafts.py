@@ -9,7 +9,6 @@ import msgspec
 import pytest
 
 from steelyard.facts.base import Fact
-from steelyard.facts.exchange_rate import ExchangeRate
 from steelyard.facts.service_use import ServiceUse
 from steelyard.facts.tenancy import Tenancy
 from steelyard.primitives.instant import HOUR_US
@@ -20,7 +19,7 @@ from steelyard.settlement.rules import CreditRule, SettlementRules, TaxRule, rul
 from steelyard.settlement.statement import Statement, StatementLine
 from steelyard.store import Store
 from tests.settlement.conftest import Site
-from tests.settlement.estate import at, book, cards, discount, drafts, micro, pod, posted, story, watched
+from tests.settlement.estate import at, book, cards, discount, drafts, micro, pod, posted, rate, story, watched
 
 
 def of(facts: list[Fact], rules: SettlementRules | None = None, label: str = "2026-11") -> dict[str, Statement]:
@@ -41,13 +40,6 @@ def used(caller: str | None, prompt: int | None, completion: int | None, day: st
     return ServiceUse(
         source="gateway", natural_key=f"team-a/chat/{caller}/{day}", occurred_at=at(day), observed_at=at(day), service="team-a/chat",
         caller=caller, started_at=at(day), ended_at=at(day) + HOUR_US, prompt_tokens=prompt, completion_tokens=completion,
-    )  # fmt: skip
-
-
-def rate(pair: str, nano: int, day: str) -> ExchangeRate:
-    base, quote = pair.split("/")
-    return ExchangeRate(
-        source="declared", natural_key=pair, occurred_at=at(day), observed_at=at(day), base_currency=base, quote_currency=quote, rate_nano=nano
     )  # fmt: skip
 
 
@@ -289,6 +281,45 @@ def test_a_service_of_which_a_row_does_not_tell_its_tokens_is_split_to_nobody_an
     shares = [line for line in found["team-a"].lines if line.kind == "service_share"]
     assert [(line.amount_micro, line.reason) for line in shares] == [(-micro(480), None), (micro(480), "unattributed")]
     assert "1 rows do not tell their tokens" in shares[1].description
+
+
+@pytest.mark.parametrize(
+    ("owner", "caller", "known", "shares"),
+    [
+        ("USD", "EUR", True, {"team-a": -240, "team-b": 240 / 1.25}),
+        ("EUR", "USD", True, {"team-a": -240 / 1.25, "team-b": 240}),
+        ("USD", "EUR", False, {"team-a": 0}),
+    ],
+)
+def test_a_share_of_a_service_is_in_its_callers_currency_and_stays_with_the_owner_where_no_rate_leads_there(
+    owner: str, caller: str, known: bool, shares: dict[str, float]
+) -> None:
+    rules = SettlementRules(tenant_currencies={"team-a": owner, "team-b": caller})
+    with Store.open_memory() as store:
+        posted(store, [*serving(), used("team-b", 1_000, 0), used(None, 1_000, 0)])
+        if known:
+            posted(store, [rate("EUR/USD", 1_250_000_000, "11-01")])
+        store.execute("UPDATE dim.pod SET workload_name = 'chat' WHERE pod_uid = 'chat-1'")
+        found = drafts(store, rules=rules)
+    split = {name: [line for line in each.lines if line.kind == "service_share"] for name, each in found.items()}
+    assert {name: sum(line.amount_micro or 0 for line in lines) for name, lines in split.items() if lines} == {
+        name: micro(amount) for name, amount in shares.items()
+    }
+    assert {name: sum(line.cost_micro or 0 for line in lines) for name, lines in split.items() if lines} == {
+        name: micro(amount / 2) for name, amount in shares.items()
+    }
+    if not known:
+        assert [line.description for line in split["team-a"]][
+            1
+        ] == "team-a/chat -> team-b (unattributed: no exchange rate USD/EUR)"
+
+
+def test_a_caller_without_a_line_of_its_own_has_the_owners_currency() -> None:
+    with Store.open_memory() as store:
+        posted(store, [*serving(), used("team-z", 1_000, 0)])
+        store.execute("UPDATE dim.pod SET workload_name = 'chat' WHERE pod_uid = 'chat-1'")
+        found = drafts(store)
+    assert (found["team-z"].currency, found["team-z"].amount_micro) == ("USD", micro(480))
 
 
 def test_a_service_without_callers_stays_with_its_owner() -> None:

@@ -16,7 +16,7 @@ from steelyard.definitions.token_split import TokenUse, TokenWeights, divided, w
 from steelyard.primitives.instant import Window
 from steelyard.primitives.unknown import Unknown
 from steelyard.settlement.rules import PPM, CreditRule, SettlementRules, TaxRule
-from steelyard.settlement.statement import Kind, StatementLine
+from steelyard.settlement.statement import DISPUTED_TAX, Kind, StatementLine
 from steelyard.settlement.usage_lines import line_id
 from steelyard.store import Store
 
@@ -87,8 +87,12 @@ def tax_lines(
 
 
 def lines_taxed(rule: TaxRule, tenant: str, lines: Sequence[StatementLine]) -> list[StatementLine]:
-    """The priced lines that a tax is laid on."""
-    return [line for line in lines if line.amount_micro is not None and rule.holds(tenant, line.started_at)]
+    """The priced lines that a tax is laid on; what is given back of a tax itself is none."""
+    return [
+        line
+        for line in lines
+        if line.amount_micro is not None and line.reason != DISPUTED_TAX and rule.holds(tenant, line.started_at)
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,8 +130,9 @@ def service_lines(
     callers: Mapping[tuple[str, str], Callers],
     rules: SettlementRules,
     label: str,
-) -> Iterator[tuple[str, StatementLine]]:
-    """(tenant, line) of each service's split. ``served``: (cluster, service) -> (owner, its lines, all in one currency with the callers').
+) -> Iterator[tuple[str, str | None, StatementLine]]:
+    """(owner, caller, line) of each service's split, in the owner's currency; caller None: the line stands with the owner. ``served``:
+    (cluster, service) -> (owner, its lines, all of an owner in one currency).
 
     The owner's part of what nobody can be named for stands as ``unattributed`` with the owner: all of it where a row of the gateway does not tell
     its tokens. Nothing is split where no caller is known.
@@ -155,7 +160,7 @@ def service_lines(
                 identity=(label, service, owner, "whole"),
                 cluster=cluster,
             )
-            yield owner, replace(whole, cost_micro=None if cost is None else -cost, workload=service)
+            yield owner, None, replace(whole, cost_micro=None if cost is None else -cost, workload=service)
             for tenant, share, cost_share in zip(taken.weights, shares, costs_shared, strict=True):
                 line = plain_line(
                     "service_share",
@@ -166,10 +171,7 @@ def service_lines(
                     cluster=cluster,
                 )
                 reason = None if tenant is not None else UNATTRIBUTED
-                yield (
-                    owner if tenant is None else tenant,
-                    replace(line, cost_micro=cost_share, workload=service, reason=reason),
-                )
+                yield owner, tenant, replace(line, cost_micro=cost_share, workload=service, reason=reason)
 
 
 def _unattributed(service: str, untold_count: int) -> str:

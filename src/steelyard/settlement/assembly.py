@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from steelyard.primitives.instant import Instant
-from steelyard.settlement.added_lines import callers_of, credit_lines, service_lines, tax_lines
-from steelyard.settlement.exchange import Rates, in_currency, rates_of
+from steelyard.settlement.added_lines import UNATTRIBUTED, callers_of, credit_lines, service_lines, tax_lines
+from steelyard.settlement.exchange import NO_RATE, Rates, in_currency, rates_of
 from steelyard.settlement.periods import day_starts
 from steelyard.settlement.rules import SettlementRules
 from steelyard.settlement.statement import Statement, StatementLine
@@ -54,10 +54,11 @@ def statements(store: Store, rules: SettlementRules, sheet: Sheet) -> list[State
     for tenant, lines in by_tenant.items():
         lines.extend(list(credit_lines(tenant, lines, down.get(tenant, ()), rules.credits)))
     callers = callers_of(store, rules.periods.window(sheet.label), rules.services)
-    for tenant, line in service_lines(
+    for owner, caller, line in service_lines(
         {key: served[key] for key in callers if key in served}, callers, rules, sheet.label
     ):
-        by_tenant.setdefault(tenant, []).append(line)
+        tenant, share = _share(owner, caller, line, currencies, rates, rules, sheet.label)
+        by_tenant.setdefault(tenant, []).append(share)
     for tenant, line in sheet.corrections:
         by_tenant.setdefault(tenant, []).append(line)
     daily = _daily(store, rules, sheet.label, currencies, rates)
@@ -71,6 +72,28 @@ def statements(store: Store, rules: SettlementRules, sheet: Sheet) -> list[State
 def _converted(each: TenantLine, quote: str, rates: Rates, rules: SettlementRules, label: str) -> StatementLine:
     at = rules.periods.window(label, each.tenant).end - 1
     return in_currency(each.line, each.currency, each.cost_currency, quote, rates, at)
+
+
+def _share(
+    owner: str,
+    caller: str | None,
+    line: StatementLine,
+    currencies: dict[str, str],
+    rates: Rates,
+    rules: SettlementRules,
+    label: str,
+) -> tuple[str, StatementLine]:
+    """(tenant, line) of a part of a service in that tenant's currency. A caller without a line of its own has the owner's, unless the settings say
+    another. Where no rate leads to it, the part stays with the owner, so that nothing of the service is lost."""
+    if caller is None:
+        return owner, line
+    base = currencies[owner]
+    quote = currencies.setdefault(caller, rules.currency_of(caller) or base)
+    at = rules.periods.window(label, caller).end - 1
+    if rates.at(base, quote, at) is None:
+        told = f"{line.description} -> {caller} ({UNATTRIBUTED}: {NO_RATE.format(base=base, quote=quote)})"
+        return owner, replace(line, description=told, reason=UNATTRIBUTED)
+    return caller, in_currency(line, base, base, quote, rates, at)
 
 
 def _currencies(raw: Sequence[TenantLine], rules: SettlementRules, sheet: Sheet) -> dict[str, str]:

@@ -13,14 +13,20 @@ from typing import Final
 from steelyard.primitives.i18n import _
 from steelyard.primitives.instant import HOUR_US, Instant, format_instant
 from steelyard.settlement.corrections import Correction
-from steelyard.settlement.registers import PeriodRow
+from steelyard.settlement.exchange import rates_of
+from steelyard.settlement.registers import PeriodRow, StatementRow
 from steelyard.settlement.rules import PPM, SettlementRules
 from steelyard.settlement.tables import filled, model_text
 from steelyard.store import Store
 
 SHOWN_MAX: Final = 5
-NEVER_WAIVED: Final = frozenset({"period_not_over", "nothing_posted", "ledger_residual"})
-"""A period that is not over, or whose books do not close, is no matter of opinion."""
+NEVER_WAIVED: Final = frozenset(
+    {"period_not_over", "nothing_posted", "ledger_residual", "no_exchange_rate", "window_moved"}
+)
+"""A period that is not over, whose books do not close, whose amounts nobody can tell, or that takes the hours of another: no matter of opinion."""
+WAIVABLE: Final = (
+    "corrections_unpriced", "coverage_low", "late_sources", "open_incidents", "previous_open", "provisional_prices", "tokens_untold", "unpriced",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +47,7 @@ class Blocker:
 @dataclass(frozen=True, slots=True)
 class Scene:
     """What a period is judged in: label, rules, the instant as of which the ledgers speak, what is closed already, and which of its corrections
-    cannot be told."""
+    cannot be told. ``corrections``: those that can. ``statements``: what was closed before."""
 
     label: str
     rules: SettlementRules
@@ -49,12 +55,14 @@ class Scene:
     closed: Sequence[PeriodRow]
     shadow: bool = False
     untold: Sequence[Correction] = ()
+    corrections: Sequence[Correction] = ()
+    statements: Sequence[StatementRow] = ()
 
 
 def blockers(store: Store, scene: Scene) -> list[Blocker]:
     """All that speaks against it, over the laid-out tables, in a stable order; empty = it can be closed."""
     checks: tuple[Callable[[Store, Scene], Iterator[Blocker]], ...] = (
-        _not_over, _nothing, _residual, _coverage, _unpriced, _corrections, _provisional, _untold, _incidents, _late, _order,
+        _not_over, _nothing, _residual, _coverage, _unpriced, _rates, _corrections, _provisional, _untold, _incidents, _late, _order, _windows,
     )  # fmt: skip
     return [found for check in checks for found in check(store, scene)]
 
@@ -122,6 +130,61 @@ def _unpriced(store: Store, scene: Scene) -> Iterator[Blocker]:
                 count=sum(row[2] for row in found), examples=_short(told)
             ),
             _("add the missing lines to the price book and import it: `steelyard prices import`"),
+        )
+
+
+def _rates(store: Store, scene: Scene) -> Iterator[Blocker]:
+    rates, rules = rates_of(store), scene.rules
+    charged: dict[str, set[str]] = {}
+    for tenant, currency in store.rows(model_text("charged_currency")):
+        charged.setdefault(tenant, set()).add(currency)
+    asked = {
+        (base, rules.currency_of(tenant) or quote, rules.periods.window(scene.label, tenant).end - 1)
+        for tenant, own in charged.items()
+        for base in own
+        for quote in own
+    }
+    asked |= {
+        (each.currency, rules.currency_of(each.tenant) or each.currency, each.ended_at - 1)
+        for each in scene.corrections
+        if each.ledger == "charge" and each.tenant is not None and each.currency is not None
+    }
+    missing = sorted({(base, quote) for base, quote, at in asked if rates.at(base, quote, at) is None})
+    if missing:
+        yield Blocker(
+            "no_exchange_rate",
+            len(missing),
+            _("no exchange rate leads from what prices are in to what statements are in: {examples}").format(
+                examples=_short([f"{base}/{quote}" for base, quote in missing])
+            ),
+            _("import rates that hold at the period's end with `steelyard rates import`, or set another currency"),
+        )
+
+
+def _windows(store: Store, scene: Scene) -> Iterator[Blocker]:
+    """Hours that a closed statement has already, or that none would ever have: a tenant's time zone changed since."""
+    periods, before = scene.rules.periods, scene.rules.periods.calendar.previous_label(scene.label)
+    told = []
+    for each in scene.statements:
+        if scene.shadow or each.shadow or each.label == scene.label:
+            continue
+        window = periods.window(scene.label, each.tenant)
+        overlaps = window.start < each.window.end and each.window.start < window.end
+        if overlaps or (each.label == before and each.window.end != window.start):
+            told.append(
+                _("{tenant}: {number} ended at {end}, this one would begin at {start}").format(
+                    tenant=each.tenant,
+                    number=each.number,
+                    end=format_instant(each.window.end),
+                    start=format_instant(window.start),
+                )
+            )
+    if told:
+        yield Blocker(
+            "window_moved",
+            len(told),
+            _("hours would be asked for twice or never: {examples}").format(examples=_short(told)),
+            _("give the tenant the time zone and calendar back that its closed statements have"),
         )
 
 

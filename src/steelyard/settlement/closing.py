@@ -21,7 +21,7 @@ from steelyard.primitives.errors import StoreDamaged, UsageError
 from steelyard.primitives.i18n import _
 from steelyard.primitives.instant import SECOND_US, Instant, Window, format_instant
 from steelyard.settlement.assembly import Sheet
-from steelyard.settlement.blockers import Blocker, Scene, blockers
+from steelyard.settlement.blockers import NEVER_WAIVED, WAIVABLE, Blocker, Scene, blockers
 from steelyard.settlement.corrections import (
     Correction,
     Due,
@@ -126,7 +126,9 @@ def close_report(store: Store, directory: Path, rules: SettlementRules, request:
         return _closed_report(store, directory, row)
     due = Due() if request.shadow else corrections_due(store, directory)
     lay_out_ledgers(store, rules.periods, request.label)
-    scene = Scene(request.label, rules, _last_run(store).as_of, period_rows(store), request.shadow, due.untold)
+    scene = Scene(
+        request.label, rules, _last_run(store).as_of, period_rows(store), request.shadow, due.untold, due.corrections, statement_rows(store)
+    )  # fmt: skip
     found = blockers(store, scene)
     waived = {
         each.code: request.accepted[each.code] for each in found if each.code in request.accepted and each.can_be_waived
@@ -186,6 +188,10 @@ def _check_waivers(request: CloseRequest) -> None:
     for code, reason in request.accepted.items():
         if not reason.strip():
             raise UsageError(_("--accept {code}: say why with --reason").format(code=code[:60]))
+        if code not in WAIVABLE and code not in NEVER_WAIVED:
+            raise UsageError(
+                _("--accept {code}: expected one of {codes}").format(code=repr(code[:60]), codes=", ".join(WAIVABLE))
+            )
 
 
 def _freeze(
@@ -204,7 +210,7 @@ def _freeze(
         run = _last_run(view)
         closed = [] if request.shadow else closed_periods(view, directory)
         lines = correction_lines(view, report.corrections, closed, rules)
-        lines += [] if request.shadow else dispute_lines(view)
+        lines += [] if request.shadow else dispute_lines(view, [each.folder for each in closed])
         previous = {
             each.tenant: each.amount_micro
             for each in statement_rows(view, rules.periods.calendar.previous_label(request.label))
@@ -260,6 +266,8 @@ def _numbered(statement: Statement, request: CloseRequest, place: int) -> Statem
 
 
 def _entry(statement: Statement) -> StatementEntry:
+    if abs(statement.amount_micro) >= 1 << 63:
+        raise UsageError(_("{tenant}: the total is beyond what can be booked").format(tenant=statement.tenant))
     return StatementEntry(
         str(statement.number), statement.tenant, statement.currency, statement.time_zone, statement.window.start, statement.window.end,
         len(statement.lines), statement.unpriced_count, statement.amount_micro,

@@ -348,6 +348,9 @@ def correction_lines(
             continue
         quote = rules.currency_of(each.tenant) or currencies.get((each.label, each.tenant)) or each.currency or ""
         line = _line(each)
+        if each.currency is None:  # it had no price then: its GPU-time comes off what was asked for nothing
+            lines.append((each.tenant, replace(line, cost_micro=None)))
+            continue
         converted = in_currency(line, each.currency, None, quote, rates, each.ended_at - 1)
         lines.append((each.tenant, replace(converted, cost_micro=None)))
     return lines

@@ -7,7 +7,9 @@ The trick to know: nothing that is closed changes. An accepted dispute waits as 
 from __future__ import annotations
 
 import secrets
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -17,12 +19,14 @@ from steelyard.primitives.instant import Instant, Window, format_instant
 from steelyard.settlement.added_lines import plain_line
 from steelyard.settlement.people import is_same_person
 from steelyard.settlement.snapshot import read_corrections
-from steelyard.settlement.statement import Statement, StatementLine
+from steelyard.settlement.statement import DISPUTED, DISPUTED_TAX, Statement, StatementLine
 from steelyard.store import Store
+from steelyard.store.rewriting import quoted
 
 DisputeState = Literal["open", "accepted", "rejected"]
 TEXT_MAX: Final = 2_000
-REASON: Final = "dispute"
+AMOUNT_MAX_MICRO: Final = 10**15
+"""Of a line that has no amount of its own: a thousand million of any currency."""
 _COLUMNS: Final = (
     "dispute_id, number, line_id, tenant, reason, owner, epoch_us(deadline_at), state, epoch_us(opened_at), currency, amount_micro, "
     "correction_micro, corrected_in"
@@ -114,9 +118,10 @@ def decide(
     actor: str,
     now: Instant,
 ) -> Dispute:
-    """Accept (the line moves by ``amount_micro``, by default the whole of it back) or reject.
+    """Accept (the line moves by ``amount_micro``, by default all that is left of it goes back) or reject.
 
-    Raises UsageError where it was decided, nobody said why, the one who decides opened it, or an accepted line has no amount.
+    Raises UsageError where it was decided, nobody said why, the one who decides opened it, an accepted line has no amount, or all that was accepted
+    of the line comes to more than the line itself.
     """
     if not reason.strip() or len(reason) > TEXT_MAX:
         raise UsageError(_("--reason: say why, in at most {limit} characters").format(limit=TEXT_MAX))
@@ -129,7 +134,7 @@ def decide(
         ):
             raise UsageError(_("{actor} opened the dispute, so somebody else has to decide it").format(actor=actor))
         state: DisputeState = "accepted" if decision == "accept" else "rejected"
-        moved = _moved(found, amount_micro) if decision == "accept" else None
+        moved = _moved(store, found, amount_micro) if decision == "accept" else None
         store.execute(
             "UPDATE store.dispute SET state = ?, correction_micro = ? WHERE dispute_id = ?", [state, moved, dispute_id]
         )
@@ -137,14 +142,35 @@ def decide(
     return dispute(store, dispute_id)
 
 
-def _moved(found: Dispute, amount_micro: int | None) -> int:
-    if amount_micro is not None:
-        if not -(2**62) < amount_micro < 2**62:
+def _moved(store: Store, found: Dispute, amount_micro: int | None) -> int:
+    """By how much the line moves: within its own amount, whatever was accepted of it before."""
+    before = sum(
+        each.correction_micro or 0
+        for each in disputes(store, found.tenant)
+        if (each.number, each.line_id, each.state) == (found.number, found.line_id, "accepted")
+    )
+    if found.amount_micro is None:
+        if amount_micro is None:
+            raise UsageError(_("the line has no amount: say with --amount by how much it moves"))
+        if abs(before + amount_micro) > AMOUNT_MAX_MICRO:
             raise UsageError(_("--amount: beyond what can be booked"))
         return amount_micro
-    if found.amount_micro is None:
-        raise UsageError(_("the line has no amount: say with --amount by how much it moves"))
-    return -found.amount_micro
+    moved = -found.amount_micro - before if amount_micro is None else amount_micro
+    if abs(before + moved) > abs(found.amount_micro):
+        raise UsageError(
+            _(
+                "--amount: the line is of {amount} {currency}, {before} of it were moved before; it cannot move by {moved} more"
+            ).format(
+                amount=_units(found.amount_micro), currency=found.currency, before=_units(before), moved=_units(moved)
+            )
+        )
+    if amount_micro is None and not moved:
+        raise UsageError(_("nothing is left of the line: all of it was given back before"))
+    return moved
+
+
+def _units(amount_micro: int) -> str:
+    return f"{Decimal(amount_micro).scaleb(-6):f}"
 
 
 def disputes(store: Store, tenant: str | None = None) -> list[Dispute]:
@@ -176,25 +202,35 @@ def events(store: Store, dispute_id: str) -> list[dict[str, Any]]:
     ]
 
 
-def dispute_lines(store: Store) -> list[tuple[str, StatementLine]]:
-    """(tenant, line) of accepted disputes that no statement carries yet."""
-    return [
-        (each.tenant, _line(each)) for each in disputes(store) if each.state == "accepted" and each.corrected_in is None
-    ]
+def dispute_lines(store: Store, folders: Sequence[Path]) -> list[tuple[str, StatementLine]]:
+    """(tenant, line) of accepted disputes that no statement carries yet. ``folders``: the snapshots of all closed periods. Each is dated as the line
+    that it is about, so that the tax that was due on that is the one that moves."""
+    waiting = [each for each in disputes(store) if each.state == "accepted" and each.corrected_in is None]
+    if not waiting or not folders:
+        return []
+    files = ", ".join(quoted(str(folder / "lines.parquet")) for folder in folders)
+    about = {
+        (number, line_id): (kind, Window(start, end))
+        for number, line_id, kind, start, end in store.rows(
+            f"SELECT number, line_id, kind, epoch_us(started_at), epoch_us(ended_at) FROM read_parquet([{files}]) WHERE (number, line_id) IN "
+            "(SELECT (number, line_id) FROM store.dispute WHERE state = 'accepted' AND corrected_in IS NULL)"
+        )
+    }
+    return [(each.tenant, _line(each, *about[each.number, each.line_id])) for each in waiting]
 
 
 def mark_corrected(store: Store, label: str, folder: Path) -> None:
     """Say that the snapshot in ``folder`` carries its disputes; within the transaction that closes the period."""
     for _tenant, line in read_corrections(folder):
-        if line.reason == REASON:
+        if line.reason in (DISPUTED, DISPUTED_TAX):
             store.execute("UPDATE store.dispute SET corrected_in = ? WHERE dispute_id = ?", [label, line.description])
 
 
-def _line(found: Dispute) -> StatementLine:
+def _line(found: Dispute, kind: str, window: Window) -> StatementLine:
     amount = found.correction_micro or 0
-    window = Window(found.opened_at, found.opened_at)
-    plain = plain_line("correction", found.dispute_id, window, amount, identity=(REASON, found.dispute_id))
-    return replace(plain, reference=f"{found.number}/{found.line_id}", reason=REASON)
+    plain = plain_line("correction", found.dispute_id, window, amount, identity=(DISPUTED, found.dispute_id))
+    reason = DISPUTED_TAX if kind == "tax" else DISPUTED
+    return replace(plain, reference=f"{found.number}/{found.line_id}", reason=reason)
 
 
 def _record(store: Store, dispute_id: str, now: Instant, actor: str, action: str, detail: str) -> None:

@@ -19,7 +19,7 @@ from steelyard.primitives.instant import HOUR_US, Instant, format_instant
 from steelyard.primitives.unknown import Unknown
 from steelyard.settlement.added_lines import lines_taxed
 from steelyard.settlement.rules import SettlementRules
-from steelyard.settlement.statement import Kind, Statement, StatementLine
+from steelyard.settlement.statement import DISPUTED, DISPUTED_TAX, Kind, Statement, StatementLine
 from steelyard.settlement.tables import epoch_expression, filled
 from steelyard.settlement.usage_lines import TenantLine, usage_lines
 from steelyard.store import Store
@@ -110,7 +110,7 @@ def _corrected(ground: Ground, found: Found) -> list[Table]:
     """The grains as the earlier period closed them, beside those that the ledger has now."""
     line = found.line
     folder = ground.snapshot_at(line.started_at)
-    if folder is None:
+    if folder is None or line.reason in (DISPUTED, DISPUTED_TAX):
         return []
     bounds: dict[str, int | str] = {
         "folder": quoted(str(folder) + "/")[1:-1],

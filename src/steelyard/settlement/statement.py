@@ -9,11 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Final, Literal
 
 from steelyard.primitives.instant import Instant, Window
 
 Kind = Literal["usage", "credit", "correction", "tax", "reserved_unused", "burst", "service_share"]
+DISPUTED: Final = "dispute"
+DISPUTED_TAX: Final = "dispute_of_tax"
+"""Reasons of corrections that a dispute brought: of a line, and of a line of tax, on which no tax is laid again."""
 
 
 @dataclass(frozen=True, slots=True)
