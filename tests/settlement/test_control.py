@@ -9,9 +9,11 @@ import pytest
 
 from steelyard.answers.contract import Table
 from steelyard.facts.bill_line import BillLine
+from steelyard.primitives.instant import HOUR_US
 from steelyard.primitives.unknown import Unknown
 from steelyard.settlement.assembly import Sheet, statements
 from steelyard.settlement.control import ControlSpec, control_tables
+from steelyard.settlement.periods import PeriodRules
 from steelyard.settlement.rules import SettlementRules, TaxRule
 from steelyard.settlement.snapshot import closed_statements
 from steelyard.settlement.tables import lay_out_ledgers
@@ -48,6 +50,22 @@ def test_the_accounts_sum_to_the_supply_and_the_residual_is_0(site: Site) -> Non
     assert [(row["account"], row["gpu_hours"], row["cost_micro"]) for row in found] == [
         ("idle", 996.0, micro(996)), ("tenant", 444.0, micro(444)), ("total", 1440.0, micro(1440)), ("supply", 1440.0, None), ("residual", 0.0, 0),
     ]  # fmt: skip
+
+
+def test_hours_of_tenants_with_months_of_their_own_stand_between_the_accounts_and_the_supply(site: Site) -> None:
+    rules = SettlementRules(periods=PeriodRules(tenant_zones={"team-b": "America/New_York"}))  # November: an hour more
+    with site.store.reader() as view:
+        lay_out_ledgers(view, rules.periods, "2026-11")
+        draft, snapshot, broken = (
+            {row["account"]: row["gpu_hours"] for row in rows(control_tables(view, [], spec)[0])}
+            for spec in (
+                ControlSpec(rules, 0, 1440 * HOUR_US), ControlSpec(rules, 0), ControlSpec(rules, 5, 1440 * HOUR_US)
+            )
+        )  # fmt: skip
+    assert draft["supply"] == 1440.0
+    assert draft["months_of_their_own"] == draft["total"] - draft["supply"] != 0
+    assert isinstance(snapshot["supply"], Unknown), "never the accounts' own sum"
+    assert isinstance(broken["months_of_their_own"], Unknown)
 
 
 def test_books_that_do_not_close_are_unknown_and_not_0(site: Site) -> None:

@@ -90,9 +90,8 @@ def _balance(balance: Sequence[_Account], spec: ControlSpec) -> Table:
     for currency in sorted(currencies, key=lambda name: (name is None, name or "")):
         own = [row for row in balance if row.currency == currency]
         cells.append(("total", currency, _hours(_amount(own)), _cost(own), _hours(_unpriced_of(own))))
-    supply = _amount(balance) if spec.supply_gpu_us is None else spec.supply_gpu_us
     closes = not spec.residual_gpu_us
-    cells.append(("supply", None, _hours(supply), None, None))
+    cells += _supply(balance, spec)
     cells.append(
         (
             "residual",
@@ -110,6 +109,26 @@ def _balance(balance: Sequence[_Account], spec: ControlSpec) -> Table:
         Column("unpriced_gpu_hours", "GPU-h"),
     )
     return Table("trial_balance", columns, cells)
+
+
+def _supply(balance: Sequence[_Account], spec: ControlSpec) -> list[Sequence[Value]]:
+    """The supply of the estate's own period. Tenants with a zone of their own have other hours in the accounts than those: how many more (or fewer)
+    is a row of its own, and what a snapshot does not keep is not made up from them."""
+    if not spec.rules.periods.tenant_zones:
+        supply = _amount(balance) if spec.supply_gpu_us is None else spec.supply_gpu_us
+        return [("supply", None, _hours(supply), None, None)]
+    if spec.supply_gpu_us is None:
+        reason = _(
+            "tenants have months of their own: the books were held against the supply when the period was closed"
+        )
+        return [("supply", None, Unknown(reason), None, None)]
+    elsewhere: Value = _hours(_amount(balance) - spec.supply_gpu_us)
+    if spec.residual_gpu_us:
+        elsewhere = Unknown(_("the books do not close"))
+    return [
+        ("months_of_their_own", None, elsewhere, None, None),
+        ("supply", None, _hours(spec.supply_gpu_us), None, None),
+    ]
 
 
 def _amount(rows: Sequence[_Account]) -> int:
